@@ -1,0 +1,104 @@
+// Devices, streams and events: thin owners of a plugin's handles.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "plugin_loader.hpp"
+
+namespace hal {
+
+class CachingAllocator;
+class ExecutableCache;
+class Stream;
+class Event;
+
+// An open device. Opened once, lives as long as the process (its handles are closed by shutdown()).
+class HAL_API Device {
+ public:
+  const std::string &id() const { return plugin_->id; }  // "cpu"
+  uint32_t index() const { return index_; }
+  const std::string &name() const { return name_; }  // "cpu:0"
+  bool is_host() const { return is_host_; }
+  const Plugin &plugin() const { return *plugin_; }
+  hal_device *handle() const { return handle_; }
+  const hal_device_properties &properties() const { return properties_; }
+  CachingAllocator &allocator() { return *allocator_; }
+  ExecutableCache &executables() { return *executables_; }
+  const std::vector<hal_kernel_info> &kernels() const { return kernels_; }
+
+  Stream &default_stream() { return *default_stream_; }
+  // The stream of this thread, default_stream() unless set.
+  Stream &current_stream();
+  void set_current_stream(Stream *stream);  // nullptr: default
+
+  void synchronize();  // every stream; throws the first poison
+  void memory_info(uint64_t &free_bytes, uint64_t &total_bytes);
+
+ private:
+  friend class DeviceRegistry;
+  friend class Stream;
+  Device() = default;
+  std::shared_ptr<Plugin> plugin_;
+  uint32_t index_ = 0;
+  bool is_host_ = false;
+  std::string name_;
+  hal_device *handle_ = nullptr;
+  hal_device_properties properties_{};
+  std::vector<hal_kernel_info> kernels_;
+  std::unique_ptr<CachingAllocator> allocator_;
+  std::unique_ptr<ExecutableCache> executables_;
+  std::shared_ptr<Stream> default_stream_;
+  std::mutex streams_mutex_;
+  std::vector<std::weak_ptr<Stream>> streams_;
+};
+
+// "cpu", "cpu:0", "mychip:1?profile=x". Throws Error(Value) naming what exists. The same device always gives the same object.
+HAL_API Device &device(const std::string &name);
+HAL_API Device &host_device();
+// Destroys caches, streams and devices in order; called once at exit, safe with work in flight.
+HAL_API void shutdown();
+
+// An in-order queue. Calls that submit are serialised by mutex().
+class HAL_API Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  static std::shared_ptr<Stream> create(Device &device, int32_t priority = 0);
+  ~Stream();
+  Device &device() const { return *device_; }
+  hal_stream *handle() const { return handle_; }
+  uint64_t id() const { return id_; }
+  std::mutex &mutex() { return mutex_; }
+  bool query();
+  void synchronize(uint64_t timeout_ns = HAL_TIMEOUT_INFINITE);  // throws the poison: "[op] text"
+  void wait(Event &event);
+
+ private:
+  Stream() = default;
+  Device *device_ = nullptr;
+  hal_stream *handle_ = nullptr;
+  uint64_t id_ = 0;
+  std::mutex mutex_;
+};
+
+class HAL_API Event {
+ public:
+  static std::shared_ptr<Event> create(Device &device, bool timing, bool host_signalled);
+  ~Event();
+  Device &device() const { return *device_; }
+  hal_event *handle() const { return handle_; }
+  void record(Stream &stream);
+  bool query();  // throws the poison
+  void synchronize(uint64_t timeout_ns = HAL_TIMEOUT_INFINITE);
+  uint64_t elapsed_ns(Event &end);
+  void signal(hal_status status = HAL_OK);
+
+ private:
+  Event() = default;
+  Device *device_ = nullptr;
+  hal_event *handle_ = nullptr;
+};
+
+}  // namespace hal
