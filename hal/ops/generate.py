@@ -59,7 +59,7 @@ def pointwise_header(ops: tuple[Op, ...]) -> str:
     lines = [BANNER, "/* Pointwise ops as scalar functions hal_op_<name>_<compute type>, and lists to instantiate kernels from:",
              " * HAL_POINTWISE_<arity>(X) expands X(name, storage dtype, compute dtype, class of each input..., class of the output),",
              " * where a class is T (the storage dtype) or BOOL. */",
-             "#ifndef HAL_POINTWISE_H\n#define HAL_POINTWISE_H\n\n#include <hal/numerics/numerics.h>\n"]
+             "#ifndef HAL_POINTWISE_H\n#define HAL_POINTWISE_H\n\n#include <hal/numerics/numerics.h>\n#include <hal/numerics/op_names.h>\n"]
     for op in pointwise:
         computes = dict.fromkeys(COMPUTE_TYPE[d] for d in op.dtypes)
         for compute in computes:

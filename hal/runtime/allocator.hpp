@@ -85,9 +85,15 @@ class HAL_API CachingAllocator {
   void set_limit(uint64_t bytes);  // of reserved; 0: none
   AllocatorStats stats();
   void reset_peak();
+  // Puts back freed memory that other streams have finished with since.
+  void collect();
 
  private:
   friend class Buffer;
+  friend class Stream;
+  friend class DeviceRegistry;
+  void forget_stream(Stream &stream, Stream *heir);  // its work is done: its memory becomes the heir's
+  void close();                        // gives everything back; later releases of buffers do nothing
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -38,6 +39,17 @@ class HAL_API Device {
   void synchronize();  // every stream; throws the first poison
   void memory_info(uint64_t &free_bytes, uint64_t &total_bytes);
 
+  uint32_t slot() const { return slot_; }        // number of the device in this process, from 0
+  bool is_async() const { return async_; }       // launches may return before the work is done
+  bool is_closed() const { return closed_.load(std::memory_order_acquire); }  // after shutdown()
+  const std::string &options() const { return options_; }  // text after '?' that it was opened with
+  // The stream with this id, or nullptr if it has been destroyed.
+  std::shared_ptr<Stream> find_stream(uint64_t id);
+  // All streams that still exist, also those whose last owner is gone but whose work isn't done.
+  std::vector<std::shared_ptr<Stream>> streams();
+  // Destroys streams without an owner whose work has been done since.
+  void collect_streams();
+
  private:
   friend class DeviceRegistry;
   friend class Stream;
@@ -54,11 +66,38 @@ class HAL_API Device {
   std::shared_ptr<Stream> default_stream_;
   std::mutex streams_mutex_;
   std::vector<std::weak_ptr<Stream>> streams_;
+  std::vector<std::shared_ptr<Stream>> orphans_;  // no owner, work not done yet
+  uint32_t slot_ = 0;
+  bool async_ = false;
+  std::atomic<bool> closed_{false};
+  std::string options_;
 };
 
 // "cpu", "cpu:0", "mychip:1?profile=x". Throws Error(Value) naming what exists. The same device always gives the same object.
 HAL_API Device &device(const std::string &name);
 HAL_API Device &host_device();
+// Devices opened so far.
+HAL_API std::vector<Device *> open_devices();
+// "cpu:0" of every device of every plugin that can be loaded (this loads them).
+HAL_API std::vector<std::string> available_devices();
+
+// What finds plugins (the Python package does). Runs on the first use of a device or list, outside all locks; must be idempotent.
+HAL_API void set_discovery(std::function<void()> discover);
+HAL_API void run_discovery();
+
+// What surrounds calls that may block (the Python bindings release the interpreter lock): enter returns a token that leave gets.
+HAL_API void set_blocking_hooks(void *(*enter)(), void (*leave)(void *));
+class HAL_API BlockingScope {
+ public:
+  BlockingScope();
+  ~BlockingScope();
+  BlockingScope(const BlockingScope &) = delete;
+  BlockingScope &operator=(const BlockingScope &) = delete;
+
+ private:
+  void *token_;
+};
+
 // Destroys caches, streams and devices in order; called once at exit, safe with work in flight.
 HAL_API void shutdown();
 
@@ -76,11 +115,16 @@ class HAL_API Stream : public std::enable_shared_from_this<Stream> {
   void wait(Event &event);
 
  private:
+  friend class Device;
+  friend class DeviceRegistry;
+  friend class CachingAllocator;
   Stream() = default;
+  static void retire(Stream *stream);  // the last owner is gone
   Device *device_ = nullptr;
   hal_stream *handle_ = nullptr;
   uint64_t id_ = 0;
   std::mutex mutex_;
+  void *pool_ = nullptr;  // the allocator's free lists for this stream
 };
 
 class HAL_API Event {

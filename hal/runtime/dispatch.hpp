@@ -34,6 +34,9 @@ HAL_API void copy_bytes(Stream &stream, Buffer &dst, uint64_t dst_offset, Buffer
 HAL_API void copy_from_host(Stream &stream, Buffer &dst, uint64_t offset, const void *src, uint64_t size);
 HAL_API void copy_to_host(Stream &stream, void *dst, Buffer &src, uint64_t offset, uint64_t size);  // and synchronises
 
+// Fills with a repeated pattern of 1, 2, 4 or 8 bytes; `size` is a multiple of it. Emulated by copies if the plugin has no fill.
+HAL_API void fill_bytes(Stream &stream, Buffer &dst, uint64_t offset, uint64_t size, const void *pattern, uint32_t pattern_size);
+
 // Numerics class of ops run by this thread: the thread's own setting if any, else the process default.
 HAL_API hal_numerics numerics();
 HAL_API void set_default_numerics(hal_numerics value);

@@ -50,6 +50,8 @@ struct OpInfo {
 HAL_API const OpInfo &op_info(uint32_t id);
 // Throws Error(Value) naming the nearest names if there is none.
 HAL_API uint32_t find_op(std::string_view name);
+// Id of a name, made on first use if neither the table nor a plugin has it: an op that a plugin brings (ShapeRule::custom).
+HAL_API uint32_t intern_op(std::string_view name);
 HAL_API uint32_t op_count();
 
 HAL_API size_t dtype_size(hal_dtype dtype);

@@ -45,7 +45,11 @@ struct PluginRecord {
   std::string reason;   // why it is unavailable; "" if available or not yet probed
   std::shared_ptr<Plugin> plugin;  // once loaded
   uint32_t device_count = 0;       // once loaded and initialised
+  uint32_t roles = 0;              // once probed or loaded
 };
+
+// The libraries of HAL_PLUGIN_PATH register themselves at the first use of this header; what is found by other means (entry points)
+// is registered by the discovery hook, see set_discovery in device.hpp.
 
 // Registers a library found by discovery (entry point or HAL_PLUGIN_PATH) without loading it. A second library with an id already
 // taken is kept and reported; HAL_PLUGIN_<ID>=<path> chooses between them.
@@ -53,12 +57,18 @@ HAL_API void register_library(const std::string &id, const std::string &path);
 // Registers tables that live in this process (a plugin written in Python). `api` must outlive the process. Checked as a library is.
 HAL_API void register_tables(const hal_plugin_api *api, const std::string &origin);
 
+// Records a plugin that discovery found but that can't even be registered (its entry point fails to import), so that it is listed.
+HAL_API void register_failure(const std::string &id, const std::string &origin, const std::string &reason);
+
 // Loads and initialises the plugin with this id, probing an unknown library in a child process first. Throws Error with the reason.
 HAL_API std::shared_ptr<Plugin> load_plugin(const std::string &id);
 // All records, after trying to load each (load = true) or as they are.
 HAL_API std::vector<PluginRecord> plugin_records(bool load);
 // The plugin with HAL_ROLE_HOST. Throws if there is none or more than one.
 HAL_API std::shared_ptr<Plugin> host_plugin();
+
+// Calls deinit of every loaded plugin but those in `busy`, whose work is not done. Part of shutdown(): the other devices are closed.
+HAL_API void deinit_plugins(const std::vector<std::string> &busy);
 
 // The table handed to plugins.
 HAL_API const hal_host_api *host_api();

@@ -4,6 +4,7 @@
 #ifndef HAL_NUMERICS_COMPOSITE_H
 #define HAL_NUMERICS_COMPOSITE_H
 #include "hal/numerics/exp_log.h"
+#include "hal/numerics/special.h"
 
 HAL_FN hal_f32 hal_rsqrt_f32(hal_f32 x) { return 1.0f / HAL_SQRT_F32(x); }
 
@@ -15,8 +16,7 @@ HAL_FN hal_f32 hal_sigmoid_mul_f32_(hal_f32 num, hal_f32 y, hal_f32 ylo)
     hal_reduced_f32 e;
     a = a < -150.0f ? -150.0f : a;
     e = hal_exp_reduce_f32_(a);
-    e.lo = e.lo + (y < 0.0f ? ylo : -ylo);
-    p = 1.0f + (e.hi + HAL_FMA_F32(e.hi * e.hi, hal_exp_q_f32_(e.hi), e.lo));
+    p = hal_exp_core_f32_(e.hi, e.lo + (y < 0.0f ? ylo : -ylo));
     d = 1.0f + hal_scale2_f32_(p, e.n);
     num = num < -200.0f ? -200.0f : num; /* the product has underflowed by then; keeps -inf * 0 away */
     p = y < 0.0f ? num * p : num;
@@ -53,6 +53,35 @@ HAL_FN hal_f32 hal_softplus_f32(hal_f32 x)
     return x != x ? x : (x > 0.0f ? x : 0.0f) + l;
 }
 
+/* x Phi(x), Phi(-a) = erfc(a/sqrt 2)/2 as in hal_erfc, with c = a/sqrt 2 and a^2/2 in two parts, so that the left tail
+ * keeps its relative accuracy. erf(c + cl) = erf(c) + 2/sqrt(pi) exp(-c^2) cl. */
+HAL_FN hal_f32 hal_gelu_f32(hal_f32 x)
+{
+    hal_f32 a = hal_abs_f32(x), c, cl, h, z, zl, e, g, s;
+    hal_i32 n, small;
+    hal_reduced_f32 r;
+    hal_pair_f32 t;
+    a = a > 14.7f ? 14.7f : a;
+    z = a * a;
+    zl = HAL_FMA_F32(a, a, -z);
+    r = hal_exp_reduce_f32_(-0.5f * z);
+    e = hal_exp_core_f32_(r.hi, HAL_FMA_F32(-0.5f, zl, r.lo));
+    c = a * 7.0710677e-01f;
+    cl = HAL_FMA_F32(a, 7.0710677e-01f, -c) + a * 1.21016175e-08f;
+    small = c < 1.0f;
+    g = e * hal_erfcx_f32_(small ? 1.0f : c);
+    s = small ? hal_scale2_f32_(e, r.n) * 1.1283792e+00f * cl : 0.0f;
+    t = hal_erf_small_f32_(small ? c : 1.0f);
+    s = (1.0f - t.hi) - (t.lo + s);
+    g = 0.5f * (small ? s : g);
+    n = small ? 0 : r.n;
+    h = 1.0f - hal_scale2_f32_(g, n);
+    n = x < 0.0f ? n : 0;
+    h = x < 0.0f ? g : h;
+    z = x < -14.7f ? -14.7f : x; /* -infinity: -0 */
+    return hal_scale2_f32_(z * h, n);
+}
+
 #ifndef HAL_NO_F64
 HAL_FN hal_f64 hal_rsqrt_f64(hal_f64 x) { return 1.0 / HAL_SQRT_F64(x); }
 
@@ -64,8 +93,7 @@ HAL_FN hal_f64 hal_sigmoid_mul_f64_(hal_f64 num, hal_f64 y, hal_f64 ylo)
     hal_reduced_f64 e;
     a = a < -800.0 ? -800.0 : a;
     e = hal_exp_reduce_f64_(a);
-    e.lo = e.lo + (y < 0.0 ? ylo : -ylo);
-    p = 1.0 + (e.hi + HAL_FMA_F64(e.hi * e.hi, hal_exp_q_f64_(e.hi), e.lo));
+    p = hal_exp_core_f64_(e.hi, e.lo + (y < 0.0 ? ylo : -ylo));
     d = 1.0 + hal_scale2_f64_(p, e.n);
     num = num < -1000.0 ? -1000.0 : num; /* the product has underflowed by then; keeps -inf * 0 away */
     p = y < 0.0 ? num * p : num;
@@ -100,6 +128,35 @@ HAL_FN hal_f64 hal_softplus_f64(hal_f64 x)
 {
     hal_f64 l = hal_log1p_f64(hal_exp_f64(-hal_abs_f64(x)));
     return x != x ? x : (x > 0.0 ? x : 0.0) + l;
+}
+
+/* x Phi(x), Phi(-a) = erfc(a/sqrt 2)/2 as in hal_erfc, with c = a/sqrt 2 and a^2/2 in two parts, so that the left tail
+ * keeps its relative accuracy. erf(c + cl) = erf(c) + 2/sqrt(pi) exp(-c^2) cl. */
+HAL_FN hal_f64 hal_gelu_f64(hal_f64 x)
+{
+    hal_f64 a = hal_abs_f64(x), c, cl, h, z, zl, e, g, s;
+    hal_i32 n, small;
+    hal_reduced_f64 r;
+    hal_pair_f64 t;
+    a = a > 38.9 ? 38.9 : a;
+    z = a * a;
+    zl = HAL_FMA_F64(a, a, -z);
+    r = hal_exp_reduce_f64_(-0.5 * z);
+    e = hal_exp_core_f64_(r.hi, HAL_FMA_F64(-0.5, zl, r.lo));
+    c = a * 0.7071067811865476;
+    cl = HAL_FMA_F64(a, 0.7071067811865476, -c) + a * -4.833646656726457e-17;
+    small = c < 1.0;
+    g = e * hal_erfcx_f64_(small ? 1.0 : c);
+    s = small ? hal_scale2_f64_(e, r.n) * 1.1283791670955126 * cl : 0.0;
+    t = hal_erf_small_f64_(small ? c : 1.0);
+    s = (1.0 - t.hi) - (t.lo + s);
+    g = 0.5 * (small ? s : g);
+    n = small ? 0 : r.n;
+    h = 1.0 - hal_scale2_f64_(g, n);
+    n = x < 0.0 ? n : 0;
+    h = x < 0.0 ? g : h;
+    z = x < -38.9 ? -38.9 : x; /* -infinity: -0 */
+    return hal_scale2_f64_(z * h, n);
 }
 #endif
 

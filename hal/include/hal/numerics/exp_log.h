@@ -26,16 +26,25 @@ HAL_FN hal_reduced_f32 hal_exp_reduce_f32_(hal_f32 x)
     return e;
 }
 
-/* (exp(r) - 1 - r) / r^2 on |r| <= ln2/2 (near-minimax, deg 5: 2^-31 relative to r) */
-HAL_FN hal_f32 hal_exp_q_f32_(hal_f32 r)
+/* (exp(r) - 1 - r - r^2/2) / r^3 on |r| <= ln2/2 (near-minimax, deg 5: 2^-31 relative to r) */
+HAL_FN hal_f32 hal_exp_r_f32_(hal_f32 r)
 {
     hal_f32 p = 1.9955989e-04f;
     p = HAL_FMA_F32(p, r, 1.3933014e-03f);
     p = HAL_FMA_F32(p, r, 8.333195e-03f);
     p = HAL_FMA_F32(p, r, 4.1666485e-02f);
     p = HAL_FMA_F32(p, r, 1.6666667e-01f);
-    p = HAL_FMA_F32(p, r, 5e-01f);
     return p;
+}
+
+/* (exp(r) - 1 - r) / r^2 */
+HAL_FN hal_f32 hal_exp_q_f32_(hal_f32 r) { return HAL_FMA_F32(hal_exp_r_f32_(r), r, 0.5f); }
+
+/* exp(hi + lo), |hi| <= ln2/2 about and lo any small correction (folded in first: lo * hi counts). */
+HAL_FN hal_f32 hal_exp_core_f32_(hal_f32 hi, hal_f32 lo)
+{
+    hal_f32 r = hi + lo;
+    return 1.0f + (r + HAL_FMA_F32(r * r, hal_exp_q_f32_(r), lo - (r - hi)));
 }
 
 /* v * 2^n in two exact-but-last steps; |n| <= 2 * the exponent range. */
@@ -76,11 +85,15 @@ HAL_FN hal_f32 hal_exp2_f32(hal_f32 x)
 HAL_FN hal_pair_f32 hal_expm1_pair_f32_(hal_f32 x, hal_i32 d)
 {
     hal_reduced_f32 e = hal_exp_reduce_f32_(x);
-    hal_f32 s = hal_pow2_f32(e.n - d), a = s - hal_pow2_f32(-d), b = s * e.hi;
-    hal_f32 c = HAL_FMA_F32(e.hi * e.hi, hal_exp_q_f32_(e.hi), e.lo);
+    hal_f32 s = hal_pow2_f32(e.n - d), h = hal_pow2_f32(-d), a = s - h, b = s * e.hi;
+    hal_f32 z = e.hi * e.hi, zl = HAL_FMA_F32(e.hi, e.hi, -z); /* r^2/2 whole, as the terms may cancel */
+    hal_f32 c = HAL_FMA_F32(0.5f, z, HAL_FMA_F32(z * e.hi, hal_exp_r_f32_(e.hi), HAL_FMA_F32(0.5f, zl, e.lo)));
+    hal_f32 t = a - s, al = (s - (a - t)) - (h + t); /* 2Sum: what a lost */
     hal_pair_f32 p;
-    p.hi = a + b;
-    p.lo = HAL_FMA_F32(s, c, b - (p.hi - a));
+    t = a + b;
+    al = HAL_FMA_F32(s, c, (b - (t - a)) + al);
+    p.hi = t + al;
+    p.lo = al - (p.hi - t);
     return p;
 }
 
@@ -90,7 +103,7 @@ HAL_FN hal_f32 hal_expm1_f32(hal_f32 x)
     hal_pair_f32 p;
     c = c < -20.0f ? -20.0f : c;
     p = hal_expm1_pair_f32_(c, 1); /* halved, so that 2^n cannot overflow before the sum does */
-    c = (hal_f32)2 * (p.hi + p.lo);
+    c = (hal_f32)2 * p.hi;
     return hal_abs_f32(x) < 0x1p-26f ? x : c;
 }
 
@@ -146,8 +159,10 @@ HAL_FN hal_f32 hal_log2_f32(hal_f32 x)
 {
     hal_reduced_f32 l = hal_log_reduce_f32_(x);
     hal_f32 n = (hal_f32)l.n, p = l.hi * 1.442695e+00f;
-    hal_f32 e = HAL_FMA_F32(l.hi, 1.442695e+00f, -p) + HAL_FMA_F32(l.hi, 1.925963e-08f, hal_log1p_tail_f32_(l.hi) * 1.442695e+00f);
+    hal_f32 e = HAL_FMA_F32(l.hi, 1.925963e-08f, HAL_FMA_F32(l.hi, 1.442695e+00f, -p));
     hal_f32 h = n + p, t = (n - h) + p;
+    e = HAL_FMA_F32(-0.5f * HAL_FMA_F32(l.hi, l.hi, -(l.hi * l.hi)), 1.442695e+00f, e); /* the rounding error of f^2, which the tail drops */
+    e = HAL_FMA_F32(hal_log1p_tail_f32_(l.hi), 1.442695e+00f, e);
     return hal_log_corners_f32_(x, h + (t + e));
 }
 
@@ -155,12 +170,12 @@ HAL_FN hal_f32 hal_log10_f32(hal_f32 x)
 {
     hal_reduced_f32 l = hal_log_reduce_f32_(x);
     hal_f32 n = (hal_f32)l.n, p = l.hi * 4.342945e-01f, s = n * 3.010254e-01f;
-    hal_f32 e = HAL_FMA_F32(l.hi, 4.342945e-01f, -p) + HAL_FMA_F32(l.hi, -1.010305e-08f, hal_log1p_tail_f32_(l.hi) * 4.342945e-01f);
+    hal_f32 e = HAL_FMA_F32(hal_log1p_tail_f32_(l.hi), 4.342945e-01f, HAL_FMA_F32(l.hi, -1.010305e-08f, HAL_FMA_F32(l.hi, 4.342945e-01f, -p)));
     hal_f32 h = s + p, t = HAL_FMA_F32(n, 4.605039e-06f, (s - h) + p);
     return hal_log_corners_f32_(x, h + (t + e));
 }
 
-/* u = 1 + x rounded, its error c by 2Sum (D. Knuth); log(u + c) f log(u) + c/u. Where no scaling is needed f = x. */
+/* u = 1 + x rounded, its error c by 2Sum (D. Knuth); log(u + c) ~ log(u) + c/u. Where no scaling is needed f = x. */
 HAL_FN hal_f32 hal_log1p_f32(hal_f32 x)
 {
     hal_f32 u = x + (hal_f32)1, b = u - (hal_f32)1, c = ((hal_f32)1 - (u - b)) + (x - b);
@@ -195,8 +210,8 @@ HAL_FN hal_reduced_f64 hal_exp_reduce_f64_(hal_f64 x)
     return e;
 }
 
-/* (exp(r) - 1 - r) / r^2 on |r| <= ln2/2 (near-minimax, deg 10: 2^-61 relative to r) */
-HAL_FN hal_f64 hal_exp_q_f64_(hal_f64 r)
+/* (exp(r) - 1 - r - r^2/2) / r^3 on |r| <= ln2/2 (near-minimax, deg 10: 2^-61 relative to r) */
+HAL_FN hal_f64 hal_exp_r_f64_(hal_f64 r)
 {
     hal_f64 p = 2.092005782016142e-09;
     p = HAL_FMA_F64(p, r, 2.510918139864745e-08);
@@ -208,8 +223,17 @@ HAL_FN hal_f64 hal_exp_q_f64_(hal_f64 r)
     p = HAL_FMA_F64(p, r, 0.00833333333332144);
     p = HAL_FMA_F64(p, r, 0.04166666666666668);
     p = HAL_FMA_F64(p, r, 0.16666666666666677);
-    p = HAL_FMA_F64(p, r, 0.5);
     return p;
+}
+
+/* (exp(r) - 1 - r) / r^2 */
+HAL_FN hal_f64 hal_exp_q_f64_(hal_f64 r) { return HAL_FMA_F64(hal_exp_r_f64_(r), r, 0.5); }
+
+/* exp(hi + lo), |hi| <= ln2/2 about and lo any small correction (folded in first: lo * hi counts). */
+HAL_FN hal_f64 hal_exp_core_f64_(hal_f64 hi, hal_f64 lo)
+{
+    hal_f64 r = hi + lo;
+    return 1.0 + (r + HAL_FMA_F64(r * r, hal_exp_q_f64_(r), lo - (r - hi)));
 }
 
 /* v * 2^n in two exact-but-last steps; |n| <= 2 * the exponent range. */
@@ -250,11 +274,15 @@ HAL_FN hal_f64 hal_exp2_f64(hal_f64 x)
 HAL_FN hal_pair_f64 hal_expm1_pair_f64_(hal_f64 x, hal_i32 d)
 {
     hal_reduced_f64 e = hal_exp_reduce_f64_(x);
-    hal_f64 s = hal_pow2_f64(e.n - d), a = s - hal_pow2_f64(-d), b = s * e.hi;
-    hal_f64 c = HAL_FMA_F64(e.hi * e.hi, hal_exp_q_f64_(e.hi), e.lo);
+    hal_f64 s = hal_pow2_f64(e.n - d), h = hal_pow2_f64(-d), a = s - h, b = s * e.hi;
+    hal_f64 z = e.hi * e.hi, zl = HAL_FMA_F64(e.hi, e.hi, -z); /* r^2/2 whole, as the terms may cancel */
+    hal_f64 c = HAL_FMA_F64(0.5, z, HAL_FMA_F64(z * e.hi, hal_exp_r_f64_(e.hi), HAL_FMA_F64(0.5, zl, e.lo)));
+    hal_f64 t = a - s, al = (s - (a - t)) - (h + t); /* 2Sum: what a lost */
     hal_pair_f64 p;
-    p.hi = a + b;
-    p.lo = HAL_FMA_F64(s, c, b - (p.hi - a));
+    t = a + b;
+    al = HAL_FMA_F64(s, c, (b - (t - a)) + al);
+    p.hi = t + al;
+    p.lo = al - (p.hi - t);
     return p;
 }
 
@@ -264,7 +292,7 @@ HAL_FN hal_f64 hal_expm1_f64(hal_f64 x)
     hal_pair_f64 p;
     c = c < -40.0 ? -40.0 : c;
     p = hal_expm1_pair_f64_(c, 1); /* halved, so that 2^n cannot overflow before the sum does */
-    c = (hal_f64)2 * (p.hi + p.lo);
+    c = (hal_f64)2 * p.hi;
     return hal_abs_f64(x) < 0x1p-56 ? x : c;
 }
 
@@ -295,7 +323,7 @@ HAL_FN hal_f64 hal_log1p_tail_f64_(hal_f64 f)
     p = HAL_FMA_F64(p, z, 0.28571428743500493);
     p = HAL_FMA_F64(p, z, 0.3999999999940985);
     p = HAL_FMA_F64(p, z, 0.6666666666666735);
-    return HAL_FMA_F64(s, HAL_FMA_F64(z, p, h), -h);
+    return HAL_FMA_F64(s, HAL_FMA_F64(z, p, h), -0.5 * HAL_FMA_F64(f, f, -(f * f))) - h;
 }
 
 /* Zero, negative, infinite and NaN arguments, by selects over a finite result. */
@@ -319,8 +347,9 @@ HAL_FN hal_f64 hal_log2_f64(hal_f64 x)
 {
     hal_reduced_f64 l = hal_log_reduce_f64_(x);
     hal_f64 n = (hal_f64)l.n, p = l.hi * 1.4426950408889634;
-    hal_f64 e = HAL_FMA_F64(l.hi, 1.4426950408889634, -p) + HAL_FMA_F64(l.hi, 2.0355273740931033e-17, hal_log1p_tail_f64_(l.hi) * 1.4426950408889634);
+    hal_f64 e = HAL_FMA_F64(l.hi, 2.0355273740931033e-17, HAL_FMA_F64(l.hi, 1.4426950408889634, -p));
     hal_f64 h = n + p, t = (n - h) + p;
+    e = HAL_FMA_F64(hal_log1p_tail_f64_(l.hi), 1.4426950408889634, e);
     return hal_log_corners_f64_(x, h + (t + e));
 }
 
@@ -328,12 +357,12 @@ HAL_FN hal_f64 hal_log10_f64(hal_f64 x)
 {
     hal_reduced_f64 l = hal_log_reduce_f64_(x);
     hal_f64 n = (hal_f64)l.n, p = l.hi * 0.4342944819032518, s = n * 0.3010299956640665;
-    hal_f64 e = HAL_FMA_F64(l.hi, 0.4342944819032518, -p) + HAL_FMA_F64(l.hi, 1.098319650216765e-17, hal_log1p_tail_f64_(l.hi) * 0.4342944819032518);
+    hal_f64 e = HAL_FMA_F64(hal_log1p_tail_f64_(l.hi), 0.4342944819032518, HAL_FMA_F64(l.hi, 1.098319650216765e-17, HAL_FMA_F64(l.hi, 0.4342944819032518, -p)));
     hal_f64 h = s + p, t = HAL_FMA_F64(n, -8.532344317057107e-14, (s - h) + p);
     return hal_log_corners_f64_(x, h + (t + e));
 }
 
-/* u = 1 + x rounded, its error c by 2Sum (D. Knuth); log(u + c)  log(u) + c/u. Where no scaling is needed f = x. */
+/* u = 1 + x rounded, its error c by 2Sum (D. Knuth); log(u + c) ~ log(u) + c/u. Where no scaling is needed f = x. */
 HAL_FN hal_f64 hal_log1p_f64(hal_f64 x)
 {
     hal_f64 u = x + (hal_f64)1, b = u - (hal_f64)1, c = ((hal_f64)1 - (u - b)) + (x - b);

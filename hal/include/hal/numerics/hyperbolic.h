@@ -4,7 +4,7 @@
 #define HAL_NUMERICS_HYPERBOLIC_H
 #include "hal/numerics/exp_log.h"
 
-/* With E = expm1(2|x|) = hi + lo: tanh = E/(E + 2), the quotient corrected by its remainder (1/(E+2) = (1 - tanh)/2). */
+/* With E = expm1(2|x|) = hi + lo: tanh = E/(E + 2), the quotient corrected by its remainder. */
 HAL_FN hal_f32 hal_tanh_f32(hal_f32 x)
 {
     hal_f32 a = hal_abs_f32(x), d, b, dl, q, r;
@@ -14,9 +14,9 @@ HAL_FN hal_f32 hal_tanh_f32(hal_f32 x)
     d = e.hi + 2.0f;
     b = d - 2.0f;
     dl = ((2.0f - (d - b)) + (e.hi - b)) + e.lo;
-    q = e.hi / d;
-    r = HAL_FMA_F32(-q, d, e.hi) + HAL_FMA_F32(-q, dl, e.lo);
-    r = HAL_FMA_F32(r, 0.5f - 0.5f * q, q);
+    r = 1.0f / d;
+    q = e.hi * r;
+    r = HAL_FMA_F32(HAL_FMA_F32(-q, d, e.hi) + HAL_FMA_F32(-q, dl, e.lo), r, q);
     return hal_copysign_f32(r, x);
 }
 
@@ -64,7 +64,7 @@ HAL_FN hal_f32 hal_sinh_f32(hal_f32 x)
 }
 
 #ifndef HAL_NO_F64
-/* With E = expm1(2|x|) = hi + lo: tanh = E/(E + 2), the quotient corrected by its remainder (1/(E+2) = (1 - tanh)/2). */
+/* With E = expm1(2|x|) = hi + lo: tanh = E/(E + 2), the quotient corrected by its remainder. */
 HAL_FN hal_f64 hal_tanh_f64(hal_f64 x)
 {
     hal_f64 a = hal_abs_f64(x), d, b, dl, q, r;
@@ -74,9 +74,9 @@ HAL_FN hal_f64 hal_tanh_f64(hal_f64 x)
     d = e.hi + 2.0;
     b = d - 2.0;
     dl = ((2.0 - (d - b)) + (e.hi - b)) + e.lo;
-    q = e.hi / d;
-    r = HAL_FMA_F64(-q, d, e.hi) + HAL_FMA_F64(-q, dl, e.lo);
-    r = HAL_FMA_F64(r, 0.5 - 0.5 * q, q);
+    r = 1.0 / d;
+    q = e.hi * r;
+    r = HAL_FMA_F64(HAL_FMA_F64(-q, d, e.hi) + HAL_FMA_F64(-q, dl, e.lo), r, q);
     return hal_copysign_f64(r, x);
 }
 

@@ -7,8 +7,12 @@
 #include "hal/numerics/rounding.h"
 #include "hal/numerics/integer.h"
 #include "hal/numerics/exp_log.h"
+#include "hal/numerics/trig.h"
 #include "hal/numerics/trig_pi.h"
+#include "hal/numerics/inverse_trig.h"
 #include "hal/numerics/hyperbolic.h"
+#include "hal/numerics/special.h"
+#include "hal/numerics/pow.h"
 #include "hal/numerics/composite.h"
 #include "hal/numerics/philox.h"
 #endif

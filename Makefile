@@ -1,0 +1,55 @@
+# make demo | test | test-full | bench | lint | build | clean      (DEVICE=cpu:0 chooses the device of the demo)
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEVICE ?=
+TEST_ARGS ?=
+
+# What the package is built from: a change of any of these rebuilds, incrementally.
+SOURCES := pyproject.toml CMakeLists.txt $(shell find hal devices oneflow_mini conformance -type f \
+             \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.py' -o -name '*.pyi' -o -name '*.cmake' -o -name 'CMakeLists.txt' \) \
+             -not -path '*/__pycache__/*' 2>/dev/null)
+
+.PHONY: demo test test-full bench lint build clean
+
+$(VENV)/.tools: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet 'scikit-build-core>=0.10' 'pybind11>=2.13' cmake ninja
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.tools $(SOURCES)
+	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build .
+	@touch $@
+
+build: $(VENV)/.built
+
+$(VENV)/.demo: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build '.[demo]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.built
+	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build '.[test]'
+	@touch $@
+
+demo: $(VENV)/.demo
+	$(BIN)/python examples/digits.py $(if $(DEVICE),--device $(DEVICE))
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -m "not slow" $(TEST_ARGS) tests
+
+test-full: $(VENV)/.test
+	$(BIN)/python -m pytest $(TEST_ARGS) tests
+
+# The figures of docs/benchmarks.md; PyTorch is installed into an environment of its own.
+bench: $(VENV)/.built
+	$(BIN)/python benchmarks/run.py
+
+lint: $(VENV)/.tools
+	$(BIN)/python -m pip install --quiet 'ruff>=0.6' 'mypy>=1.11' 'clang-format>=18' numpy typer rich safetensors
+	$(BIN)/ruff check hal devices oneflow_mini conformance tests examples benchmarks
+	$(BIN)/mypy hal oneflow_mini conformance
+	git ls-files '*.cpp' '*.hpp' '*.h' '*.c' | xargs $(BIN)/clang-format --dry-run --Werror
+
+clean:
+	rm -rf build $(VENV) dist

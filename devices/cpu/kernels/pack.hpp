@@ -1,0 +1,102 @@
+// Copies strided operands into the panels that tile() reads, widened to the compute type, and results back. Also: scratch memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "vector.hpp"
+
+namespace cpu {
+
+// Memory that a thread keeps from call to call. Contents are undefined. 64-byte aligned; 64 bytes beyond the end may be written.
+class Scratch {
+ public:
+  ~Scratch() { std::free(data_); }
+  template <class T>
+  T *get(int64_t count) {
+    const size_t bytes = size_t(count) * sizeof(T) + 128;
+    if (bytes > size_) {
+      std::free(data_);
+      size_ = 0;
+      data_ = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+      if (data_ == nullptr) throw std::bad_alloc();
+      size_ = bytes;
+    }
+    return static_cast<T *>(data_);
+  }
+
+ private:
+  void *data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// A strided matrix. Strides count elements, of any sign.
+template <class S>
+struct Matrix {
+  S *data;
+  int64_t row_stride, column_stride;
+  Matrix at(int64_t row, int64_t column) const { return {data + row * row_stride + column * column_stride, row_stride, column_stride}; }
+};
+
+// Source element (p, k) lies at src[p·across + k·along]. Writes dst[k·Width + p] for p < Width, zeros for p ≥ count.
+// May write up to one register beyond the panel's end.
+template <int Width, class S, class T>
+void pack_panel(T *dst, const S *src, int64_t across, int64_t along, int count, int64_t depth) {
+  using V = Vec<T>;
+  constexpr int L = V::lanes, Parts = (Width + L - 1) / L;
+  int64_t k = 0;
+  if (across == 1 && count == Width) {
+    for (; k < depth; ++k) {
+      const S *s = src + k * along;
+      T *d = dst + k * Width;
+      if constexpr (Width % L == 0) {
+        for (int p = 0; p < Width; p += L) V::store(d + p, V::load(s + p));
+      } else {
+        for (int p = 0; p < Width; ++p) d[p] = widen(s[p]);
+      }
+    }
+    return;
+  }
+  if (along == 1) {
+    static const S zeros[L] = {};
+    const S *row[Parts * L];
+    int64_t step[Parts * L];
+    for (int p = 0; p < Parts * L; ++p) {
+      row[p] = p < count ? src + p * across : zeros;
+      step[p] = p < count ? 1 : 0;
+    }
+    for (; k + L <= depth; k += L) {
+      typename V::reg t[Parts][L];
+      for (int h = 0; h < Parts; ++h) {
+#pragma GCC unroll 8
+        for (int i = 0; i < L; ++i) t[h][i] = V::load(row[h * L + i] + k * step[h * L + i]);
+        V::transpose(t[h]);
+      }
+      // Ascending k: where Width is no multiple of L, the next row overwrites what this one stored too much.
+#pragma GCC unroll 8
+      for (int i = 0; i < L; ++i)
+        for (int h = 0; h < Parts; ++h) V::store(dst + (k + i) * Width + h * L, t[h][i]);
+    }
+  }
+  for (; k < depth; ++k) {
+    for (int p = 0; p < count; ++p) dst[k * Width + p] = widen(src[p * across + k * along]);
+    for (int p = count; p < Width; ++p) dst[k * Width + p] = T(0);
+  }
+}
+
+// out[i, j] = c[i·ldc + j], rounded once.
+template <class S, class T>
+void store_block(Matrix<S> out, const T *c, int64_t ldc, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows; ++i) {
+    S *o = out.data + i * out.row_stride;
+    const T *s = c + i * ldc;
+    if (out.column_stride == 1) {
+      for (int64_t j = 0; j < columns; ++j) o[j] = narrow<S>(s[j]);
+    } else {
+      for (int64_t j = 0; j < columns; ++j) o[j * out.column_stride] = narrow<S>(s[j]);
+    }
+  }
+}
+
+}  // namespace cpu

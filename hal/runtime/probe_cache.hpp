@@ -1,0 +1,15 @@
+// Verdicts of earlier probes, one small text file per library in the user's cache directory.
+#pragma once
+
+#include <string>
+
+#include "probe.hpp"
+
+namespace hal {
+
+// True if a valid verdict for the library as it is now was found. A missing, corrupt or outdated file is simply not found.
+bool read_cached_verdict(const std::string &path, ProbeVerdict &verdict);
+// Best effort: an unwritable or full cache is no error.
+void write_cached_verdict(const std::string &path, const ProbeVerdict &verdict);
+
+}  // namespace hal

@@ -1,0 +1,318 @@
+"""Functions of neural networks. What has no op of its own is made of ops of the table; the formula stands at each."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from .. import _C
+from ._losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+)  # fmt: skip
+
+__all__ = [
+    "adaptive_avg_pool2d", "avg_pool2d", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d", "conv2d",
+    "cross_entropy", "dropout", "elu", "gelu", "hardtanh", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear",
+    "log_softmax", "logsigmoid", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "relu6", "sigmoid",
+    "silu", "smooth_l1_loss", "softmax", "softplus", "tanh",
+]  # fmt: skip
+
+linear = _C.linear
+sigmoid = _C.sigmoid
+tanh = _C.tanh
+_HALVES = (_C.float16, _C.bfloat16)
+
+
+def _pair(op: str, name: str, value: Any) -> tuple[int, int]:
+    """(v, v) of an int, else the two ints given."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value, value
+    if isinstance(value, (tuple, list)) and len(value) in (1, 2) and all(isinstance(v, int) for v in value):
+        return (value[0], value[-1])
+    raise TypeError(f"[{op}] {name}: got {value!r}, expected an int or a pair of ints")
+
+
+# ----- activations ----------------------------------------------------------------------------------------------------------------
+
+
+def relu(input: Any, inplace: bool = False) -> Any:
+    return input.relu_() if inplace else _C.relu(input)
+
+
+def relu6(input: Any, inplace: bool = False) -> Any:
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    out = _C.clamp(input, min_val, max_val)
+    return input.copy_(out) if inplace else out
+
+
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    out = _C.where(input > 0, input, input * negative_slope)
+    return input.copy_(out) if inplace else out
+
+
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """x > 0 ? x : alpha·expm1(x); expm1 sees min(x, 0), so that an overflow there can't reach the gradient."""
+    out = _C.where(input > 0, input, _C.expm1(_C.clamp(input, max=0.0)) * alpha)
+    return input.copy_(out) if inplace else out
+
+
+def gelu(input: Any, approximate: str = "none") -> Any:
+    return _C.gelu(input, approximate=approximate)
+
+
+def silu(input: Any, inplace: bool = False) -> Any:
+    out = _C.silu(input)
+    return input.copy_(out) if inplace else out
+
+
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    """log(1 + exp(beta·x)) / beta; the function itself is accurate everywhere, so ``threshold`` changes nothing."""
+    return _C.softplus(input) if beta == 1 else _C.softplus(input * beta) / beta
+
+
+def logsigmoid(input: Any) -> Any:
+    return -_C.softplus(-input)
+
+
+def mish(input: Any, inplace: bool = False) -> Any:
+    out = input * _C.tanh(_C.softplus(input))
+    return input.copy_(out) if inplace else out
+
+
+def _implicit_dim(name: str, ndim: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=3
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(input: Any, dim: int | None = None, dtype: Any = None) -> Any:
+    x = input if dtype is None else input.to(dtype)
+    return _C.softmax(x, _implicit_dim("softmax", x.ndim) if dim is None else dim)
+
+
+def log_softmax(input: Any, dim: int | None = None, dtype: Any = None) -> Any:
+    x = input if dtype is None else input.to(dtype)
+    return _C.log_softmax(x, _implicit_dim("log_softmax", x.ndim) if dim is None else dim)
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Zeroes elements with probability p and multiplies the others by 1 / (1 − p)."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    out = _C.dropout(input, p, training)
+    return input.copy_(out) if inplace and training else out
+
+
+# ----- convolution and pooling -----------------------------------------------------------------------------------------------------
+
+
+def _padding(op: str, padding: Any, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]) -> Any:
+    """Numbers for "valid" and "same"."""
+    if not isinstance(padding, str):
+        return padding
+    if padding == "valid":
+        return (0,) * len(kernel)
+    if padding != "same":
+        raise ValueError(f"[{op}] padding: got {padding!r}, expected 'valid', 'same' or numbers")
+    if any(s != 1 for s in stride):
+        raise ValueError("padding='same' is not supported for strided convolutions")
+    total = [d * (k - 1) for k, d in zip(kernel, dilation, strict=False)]
+    if any(t % 2 for t in total):
+        raise NotImplementedError(f"[{op}] padding='same' needs an odd number of taps: got kernel {kernel} with dilation {dilation}")
+    return tuple(t // 2 for t in total)
+
+
+def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
+    """(N, C, H, W) or (C, H, W) with weight (O, C / groups, KH, KW)."""
+    if isinstance(padding, str):
+        padding = _padding(
+            "conv2d", padding, tuple(weight.shape[2:]), _pair("conv2d", "stride", stride), _pair("conv2d", "dilation", dilation)
+        )
+    if input.ndim == 3:
+        return _C.conv2d(input.unsqueeze(0), weight, bias, stride, padding, dilation, groups).squeeze(0)
+    return _C.conv2d(input, weight, bias, stride, padding, dilation, groups)
+
+
+def _single(name: str, value: Any) -> int:
+    a, b = _pair("conv1d", name, value)
+    if a != b:
+        raise TypeError(f"[conv1d] {name}: got {value!r}, expected an int")
+    return a
+
+
+def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
+    """(N, C, L) or (C, L) with weight (O, C / groups, K): conv2d on planes of height 1."""
+    if weight.ndim != 3 or input.ndim not in (2, 3):
+        raise ValueError(f"[conv1d] input and weight: got {input.ndim} and {weight.ndim} dimensions, expected 2 or 3, and 3")
+    s, d = _single("stride", stride), _single("dilation", dilation)
+    p = _padding("conv1d", padding, tuple(weight.shape[2:]), (s,), (d,))
+    x = input.unsqueeze(-2) if input.ndim == 3 else input.unsqueeze(0).unsqueeze(-2)
+    out = _C.conv2d(x, weight.unsqueeze(-2), bias, (1, s), (0, _single("padding", p)), (1, d), groups).squeeze(-2)
+    return out if input.ndim == 3 else out.squeeze(0)
+
+
+def max_pool2d(
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Largest of each window; stride defaults to the kernel size. Indices are h·W + w in the input's plane."""
+    stride = kernel_size if stride is None or stride == [] else stride
+    x = input.unsqueeze(0) if input.ndim == 3 else input
+    out, indices = _C.max_pool2d(x, kernel_size, stride, padding, dilation, ceil_mode)
+    if input.ndim == 3:
+        out, indices = out.squeeze(0), indices.squeeze(0)
+    return (out, indices) if return_indices else out
+
+
+def avg_pool2d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:  # fmt: skip
+    """Mean of each window: a convolution of each plane with ones (so the sum is section 8's chain), then one division."""
+    if ceil_mode or (not count_include_pad and _pair("avg_pool2d", "padding", padding) != (0, 0)):
+        raise NotImplementedError("[avg_pool2d] ceil_mode=True and count_include_pad=False with padding are not supported")
+    kh, kw = _pair("avg_pool2d", "kernel_size", kernel_size)
+    if input.ndim not in (3, 4):
+        raise ValueError(f"[avg_pool2d] input: got shape {tuple(input.shape)}, expected (N, C, H, W) or (C, H, W)")
+    *lead, h, w = input.shape
+    planes = input.reshape(-1, 1, h, w)
+    ones = _C.ones(1, 1, kh, kw, dtype=input.dtype, device=input.device)
+    total = _C.conv2d(planes, ones, None, kernel_size if stride is None else stride, padding, 1, 1)
+    mean = total / float(divisor_override if divisor_override else kh * kw)
+    return mean.reshape(*lead, *mean.shape[2:])
+
+
+def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+    """Means of equal windows, for output sizes that divide the input's (None keeps a side)."""
+    *lead, h, w = input.shape
+    size = (output_size, output_size) if output_size is None or isinstance(output_size, int) else tuple(output_size)
+    oh, ow = (side if s is None else s for s, side in zip(size, (h, w), strict=False))
+    if (oh, ow) == (1, 1):
+        return _C.mean(input, (-2, -1), True)
+    if oh < 1 or ow < 1 or h % oh or w % ow:
+        raise NotImplementedError(f"[adaptive_avg_pool2d] output_size: got {output_size}, expected a divisor of the input's {h}×{w}")
+    windows = input.reshape(*lead, oh, h // oh, ow, w // ow)
+    return _C.mean(windows, (-3, -1))
+
+
+def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
+    """Adds (or with negative numbers, cuts) elements: ``pad`` is (left, right) of the last dimension, then of the one before …"""
+    if mode != "constant":
+        raise NotImplementedError(f"[pad] mode: got {mode!r}, expected 'constant'")
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise ValueError(f"[pad] pad: got {len(pad)} numbers for {input.ndim} dimensions, expected pairs, at most one per dimension")
+    out = input
+    for i in range(len(pad) // 2):
+        dim, (before, after) = input.ndim - 1 - i, pad[2 * i : 2 * i + 2]
+        size = out.shape[dim] + before + after
+        if size < 0 or -before > out.shape[dim]:
+            raise ValueError(f"[pad] pad: got ({before}, {after}) for dimension {dim} of size {out.shape[dim]}")
+        if before < 0 or after < 0:
+            start = max(0, -before)
+            out = out.narrow(dim, start, out.shape[dim] - start - max(0, -after))
+        pieces = [out]
+        for count, at in ((before, 0), (after, len(pieces) + (before > 0))):
+            if count > 0:
+                shape = list(out.shape)
+                shape[dim] = count
+                pieces.insert(at, _C.full(shape, 0 if value is None else value, dtype=out.dtype, device=out.device))
+        out = pieces[0] if len(pieces) == 1 else _C.cat(pieces, dim)
+    return out
+
+
+# ----- normalization --------------------------------------------------------------------------------------------------------------
+
+
+def _standardise(x: Any, mean: Any, variance: Any, eps: float) -> Any:
+    return (x - mean) / _C.sqrt(variance + eps)
+
+
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """(x − mean) / √(mean((x − mean)²) + eps) · weight + bias over the last dimensions; halves compute in f32 and round once."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or tuple(input.shape[-len(shape) :]) != shape:
+        raise RuntimeError(
+            f"[layer_norm] input: got shape {tuple(input.shape)}, expected one that ends with normalized_shape={list(shape)}"
+        )
+    x = input.to(_C.float32) if input.dtype in _HALVES else input
+    dims = tuple(range(-len(shape), 0))
+    mean = _C.mean(x, dims, True)
+    d = x - mean
+    out = d / _C.sqrt(_C.mean(d * d, dims, True) + eps)
+    if weight is not None:
+        out = out * (weight if weight.dtype == out.dtype else weight.to(out.dtype))
+    if bias is not None:
+        out = out + (bias if bias.dtype == out.dtype else bias.to(out.dtype))
+    return out if out.dtype == input.dtype else out.to(input.dtype)
+
+
+def batch_norm(
+    input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None, training: bool = False, momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """(x − mean) / √(var + eps) · weight + bias per channel (dimension 1). In training mean and variance are the batch's, and
+    running = (1 − momentum)·running + momentum·batch, with the unbiased variance. Halves compute in f32."""
+    if input.ndim < 2:
+        raise ValueError(f"[batch_norm] input: got {input.ndim}D input, expected at least 2D (N, C, …)")
+    x = input.to(_C.float32) if input.dtype in _HALVES else input
+    dims = (0, *range(2, x.ndim))
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    if training:
+        count = x.numel() // max(1, x.shape[1])
+        if count <= 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {tuple(input.shape)}")
+        mean = _C.mean(x, dims, True)
+        d = x - mean
+        variance = _C.mean(d * d, dims, True)
+        if running_mean is not None:
+            previous = _C.set_grad_enabled(False)
+            try:
+                running_mean.mul_(1 - momentum).add_(mean.detach().reshape(-1).to(running_mean.dtype) * momentum)
+                running_var.mul_(1 - momentum).add_(
+                    variance.detach().reshape(-1).to(running_var.dtype) * (momentum * (count / (count - 1)))
+                )
+            finally:
+                _C.set_grad_enabled(previous)
+        out = d / _C.sqrt(variance + eps)
+    else:
+        out = _standardise(x, running_mean.reshape(shape).to(x.dtype), running_var.reshape(shape).to(x.dtype), eps)
+    if weight is not None:
+        out = out * weight.reshape(shape).to(out.dtype)
+    if bias is not None:
+        out = out + bias.reshape(shape).to(out.dtype)
+    return out if out.dtype == input.dtype else out.to(input.dtype)
+
+
+def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
+    return input / _C.clamp(input.norm(p, dim, keepdim=True), min=eps)
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """int64 (…, num_classes) with 1 at each index; -1: one more than the largest."""
+    if tensor.dtype != _C.int64:
+        raise TypeError(f"[one_hot] tensor: got {tensor.dtype!r}, expected int64")
+    if tensor.numel() and tensor.min().item() < 0:
+        raise ValueError(f"[one_hot] tensor: got {tensor.min().item()}, expected indices ≥ 0")
+    largest = tensor.max().item() if tensor.numel() else -1
+    if num_classes == -1:
+        num_classes = largest + 1
+    if largest >= num_classes or num_classes <= 0:
+        raise ValueError(f"[one_hot] num_classes: got {num_classes}, expected more than the largest index {largest}")
+    return (tensor.unsqueeze(-1) == _C.arange(num_classes, device=tensor.device)).to(_C.int64)
