@@ -61,10 +61,12 @@ def read() -> dict[str, dict[str, dict[str, Any]]]:
     return json.loads(PATH.read_text(encoding="utf-8"))
 
 
-def write(device: Any) -> None:
-    """Raises AssertionError if a result differs from the reference's."""
-    golden: dict[str, dict[str, dict[str, Any]]] = {}
+def write(device: Any, only: str | None = None) -> None:
+    """All ops, or one. Raises AssertionError if a result differs from the reference's."""
+    golden: dict[str, dict[str, dict[str, Any]]] = read() if only else {}
     for op, dtype in supported():
+        if only not in (None, op):
+            continue
         for case in chosen(op, dtype):
             wrong = check(case, device)
             assert wrong is None, wrong
@@ -90,9 +92,10 @@ def main() -> int:
     )
     parser.add_argument("--write", action="store_true", help="write the file anew")
     parser.add_argument("--reference", action="store_true", help="compare the reference instead of the device")
+    parser.add_argument("--op", help="write this op only")
     options = parser.parse_args()
     if options.write:
-        write(test_device())
+        write(test_device(), options.op)
         print(f"wrote {PATH}")
         return 0
     messages = compare(None if options.reference else test_device())

@@ -27,7 +27,7 @@ TEST_SIZE = 360  # of 1797 images
 
 
 def build_model() -> nn.Module:
-    """1×8×8 → 16×8×8 → 32×8×8 → pool 32×4×4 → 64 → 10 logits."""
+    """1×8×8 → 16×8×8 → 32×8×8 → pool 32×4×4 → 64 → 10 logits; dropout, because 1437 images are few."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1),
         nn.ReLU(),
@@ -35,8 +35,10 @@ def build_model() -> nn.Module:
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
+        nn.Dropout(0.5),
         nn.Linear(32 * 4 * 4, 64),
         nn.ReLU(),
+        nn.Dropout(0.25),
         nn.Linear(64, 10),
     )
 
@@ -115,7 +117,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         losses = train_with_progress(model, images, labels, device, arguments.epochs)
     seconds = time.perf_counter() - started
     logits = predict(model, test_images, device)
-    accuracy = (logits.argmax(1) == test_labels).to(flow.float32).mean().item()
+    accuracy = (logits.argmax(1) == test_labels).sum().item() / len(test_labels)
 
     plot(losses, folder / "loss.png")
     flow.save(model.state_dict(), folder / "model.safetensors")
@@ -167,7 +169,7 @@ def main() -> int:
     parser.add_argument(
         "--device", default=os.environ.get("DEVICE") or hal.host_device().name, help="device name (default: $DEVICE, else the HOST device)"
     )
-    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", default=".", help="folder for loss.png and model.safetensors (default: the current one)")
     parser.add_argument("--json", action="store_true", help="print the results as JSON, without progress bar")

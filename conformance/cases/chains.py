@@ -247,6 +247,7 @@ POOLS = (
     Pool(0, 2, 4, 4, (2, 2), (2, 2)),
     Pool(1, 2, 6, 6, (2, 2), (4, 4)),
     Pool(1, 1, 40, 33, (5, 5), (1, 1), (2, 2)),
+    Pool(1, 2, 1, 5, (2, 2), (1, 1), (1, 1), (2, 2)),
 )
 
 
@@ -289,7 +290,8 @@ def _reachable(rng, p: Pool) -> np.ndarray:
     for n, c, oh, ow in np.ndindex(*out.shape):
         rows = [i for k in range(p.kernel[0]) if 0 <= (i := oh * p.stride[0] - p.padding[0] + k * p.dilation[0]) < p.h]
         columns = [i for k in range(p.kernel[1]) if 0 <= (i := ow * p.stride[1] - p.padding[1] + k * p.dilation[1]) < p.w]
-        out[n, c, oh, ow] = rows[rng.integers(len(rows))] * p.w + columns[rng.integers(len(columns))]
+        inside = rows and columns  # else the window is empty: index 0
+        out[n, c, oh, ow] = rows[rng.integers(len(rows))] * p.w + columns[rng.integers(len(columns))] if inside else 0
     return out
 
 

@@ -65,13 +65,15 @@ py::object to_numpy(const Array &a) {
   if (dense) return out;
   py::list strides;
   for (int64_t s : a.strides) strides.append(s * size);
-  return numpy.attr("ndarray")(shape, dtype, py::arg("buffer") = out, py::arg("offset") = -span.low, py::arg("strides") = py::tuple(strides))
+  return numpy
+      .attr("ndarray")(shape, dtype, py::arg("buffer") = out, py::arg("offset") = -span.low, py::arg("strides") = py::tuple(strides))
       .attr("copy")();
 }
 
 Array as_strided(const Array &a, const std::vector<int64_t> &shape, const std::vector<int64_t> &strides, int64_t offset) {
   if (shape.size() != strides.size())
-    throw hal::Error(hal::ErrorKind::Value, "[as_strided] strides: got " + std::to_string(strides.size()) + ", expected one per dimension of " + shape_text(shape));
+    throw hal::Error(hal::ErrorKind::Value, "[as_strided] strides: got " + std::to_string(strides.size()) +
+                                                ", expected one per dimension of " + shape_text(shape));
   if (shape.size() > HAL_MAX_RANK) throw hal::Error(hal::ErrorKind::Value, "[as_strided] more than 16 dimensions");
   for (int64_t n : shape)
     if (n < 0) throw hal::Error(hal::ErrorKind::Value, "[as_strided] shape: got " + shape_text(shape) + ", expected no negative size");
@@ -79,10 +81,11 @@ Array as_strided(const Array &a, const std::vector<int64_t> &shape, const std::v
   const hal::Span span = hal::span_of(out.operand(0));
   const int64_t size = int64_t(hal::dtype_size(a.dtype));
   int64_t start, low, high;
-  if (__builtin_mul_overflow(offset, size, &start) || __builtin_add_overflow(start, span.low, &low) || __builtin_add_overflow(start, span.high, &high) ||
-      offset < 0 || low < 0 || uint64_t(high) > a.buffer->size())
-    throw hal::Error(hal::ErrorKind::Value, "[as_strided] reaches outside the buffer of " + std::to_string(a.buffer->size()) + " bytes: got shape " +
-                                                shape_text(shape) + ", strides " + shape_text(strides) + ", offset " + std::to_string(offset));
+  if (__builtin_mul_overflow(offset, size, &start) || __builtin_add_overflow(start, span.low, &low) ||
+      __builtin_add_overflow(start, span.high, &high) || offset < 0 || low < 0 || uint64_t(high) > a.buffer->size())
+    throw hal::Error(hal::ErrorKind::Value, "[as_strided] reaches outside the buffer of " + std::to_string(a.buffer->size()) +
+                                                " bytes: got shape " + shape_text(shape) + ", strides " + shape_text(strides) +
+                                                ", offset " + std::to_string(offset));
   return out;
 }
 
@@ -114,7 +117,8 @@ hal_operand Array::operand(uint32_t flags) const {
 }
 
 Array make_empty(hal::Device &device, hal_dtype dtype, const std::vector<int64_t> &shape, hal::Stream &stream) {
-  if (shape.size() > HAL_MAX_RANK) throw hal::Error(hal::ErrorKind::Value, "[empty] shape: got " + std::to_string(shape.size()) + " dimensions, expected at most 16");
+  if (shape.size() > HAL_MAX_RANK)
+    throw hal::Error(hal::ErrorKind::Value, "[empty] shape: got " + std::to_string(shape.size()) + " dimensions, expected at most 16");
   Array out;
   out.dtype = dtype;
   out.shape = shape;
@@ -134,38 +138,44 @@ Array make_empty(hal::Device &device, hal_dtype dtype, const std::vector<int64_t
 void bind_array(py::module_ &m) {
   py::class_<Array>(m, "Array", "A strided view of device memory. Made by hal.array, hal.empty and hal.run.")
       .def_property_readonly("shape", [](const Array &a) { return py::tuple(py::cast(a.shape)); })
-      .def_property_readonly("strides", [](const Array &a) { return py::tuple(py::cast(a.strides)); }, "In elements.")
+      .def_property_readonly(
+          "strides", [](const Array &a) { return py::tuple(py::cast(a.strides)); }, "In elements.")
       .def_property_readonly("dtype", [](const Array &a) { return hal::dtype_name(a.dtype); })
       .def_property_readonly("device", &Array::device, py::return_value_policy::reference)
-      .def_property_readonly("offset", [](const Array &a) { return a.offset; }, "Of the first element in the buffer, in elements.")
+      .def_property_readonly(
+          "offset", [](const Array &a) { return a.offset; }, "Of the first element in the buffer, in elements.")
       .def_property_readonly("nbytes", [](const Array &a) { return a.size() * int64_t(hal::dtype_size(a.dtype)); })
       .def_property_readonly("ndim", [](const Array &a) { return a.shape.size(); })
       .def("numpy", &to_numpy, "Waits for the current stream and copies out.")
-      .def("__array__",
-           [](const Array &a, const py::object &dtype, const py::object &) {
-             py::object out = to_numpy(a);
-             return dtype.is_none() ? out : py::object(out.attr("astype")(dtype));
-           },
-           py::arg("dtype") = py::none(), py::arg("copy") = py::none())
+      .def(
+          "__array__",
+          [](const Array &a, const py::object &dtype, const py::object &) {
+            py::object out = to_numpy(a);
+            return dtype.is_none() ? out : py::object(out.attr("astype")(dtype));
+          },
+          py::arg("dtype") = py::none(), py::arg("copy") = py::none())
       .def("as_strided", &as_strided, py::arg("shape"), py::arg("strides"), py::arg("offset_elements") = 0,
            "Another view of the same buffer; strides and offset in elements. Must lie inside the buffer.")
-      .def("record_stream", [](Array &a, hal::Stream &s) { a.buffer->record_stream(s); }, py::arg("stream"))
+      .def(
+          "record_stream", [](Array &a, hal::Stream &s) { a.buffer->record_stream(s); }, py::arg("stream"))
       .def_property_readonly("_buffer_id", [](const Array &a) { return reinterpret_cast<uintptr_t>(a.buffer.get()); })
-      .def_property_readonly("_address",
-                             [](const Array &a) -> py::object {
-                               const hal_buffer place = a.buffer->at(uint64_t(a.offset) * hal::dtype_size(a.dtype));
-                               return py::make_tuple(reinterpret_cast<uintptr_t>(place.memory), place.offset);
-                             },
-                             "(allocation, byte offset), to see reuse in tests.")
+      .def_property_readonly(
+          "_address",
+          [](const Array &a) -> py::object {
+            const hal_buffer place = a.buffer->at(uint64_t(a.offset) * hal::dtype_size(a.dtype));
+            return py::make_tuple(reinterpret_cast<uintptr_t>(place.memory), place.offset);
+          },
+          "(allocation, byte offset), to see reuse in tests.")
       .def("__repr__", [](const Array &a) {
         return "hal.Array(shape=" + shape_text(a.shape) + ", dtype=" + hal::dtype_name(a.dtype) + ", device='" + a.device().name() + "')";
       });
   m.def("array", &from_object, py::arg("obj"), py::arg("dtype") = py::none(), py::arg("device") = py::none(),
         "Copies a numpy array, nested list or scalar to a device (default: the host device).");
-  m.def("empty",
-        [](const std::vector<int64_t> &shape, const py::object &dtype, const py::object &device) {
-          hal::Device &d = device_argument(device);
-          return make_empty(d, dtype_argument(dtype), shape, d.current_stream());
-        },
-        py::arg("shape"), py::arg("dtype"), py::arg("device") = py::none(), "An array with undefined content.");
+  m.def(
+      "empty",
+      [](const std::vector<int64_t> &shape, const py::object &dtype, const py::object &device) {
+        hal::Device &d = device_argument(device);
+        return make_empty(d, dtype_argument(dtype), shape, d.current_stream());
+      },
+      py::arg("shape"), py::arg("dtype"), py::arg("device") = py::none(), "An array with undefined content.");
 }

@@ -20,7 +20,7 @@ struct Array {
   int64_t offset = 0;
 
   hal::Device &device() const { return buffer->device(); }
-  int64_t size() const;       // elements
+  int64_t size() const;  // elements
   hal_operand operand(uint32_t flags) const;
   hal::Place place() const { return {buffer.get(), uint64_t(offset) * hal::dtype_size(dtype)}; }
 };

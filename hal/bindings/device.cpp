@@ -5,7 +5,7 @@
 
 namespace {
 
-const char *const kCapabilities[] = {"fma",          "subnormals", "rounded_div_sqrt", "f64",     "host_visible",
+const char *const kCapabilities[] = {"fma",          "subnormals", "rounded_div_sqrt", "f64",      "host_visible",
                                      "event_timing", "async",      "host_signal",      "emulated", "simulated_time"};
 
 py::dict properties(const hal::Device &device) {
@@ -50,7 +50,8 @@ hal::Device &device_argument(const py::object &device) {
 }
 
 void bind_device(py::module_ &m) {
-  py::class_<hal::Device, std::unique_ptr<hal::Device, py::nodelete>>(m, "Device", "An open device. The same name always gives the same object.")
+  py::class_<hal::Device, std::unique_ptr<hal::Device, py::nodelete>>(m, "Device",
+                                                                      "An open device. The same name always gives the same object.")
       .def_property_readonly("name", &hal::Device::name)
       .def_property_readonly("id", &hal::Device::id)
       .def_property_readonly("index", &hal::Device::index)
@@ -60,15 +61,19 @@ void bind_device(py::module_ &m) {
       .def_property_readonly("current_stream", [](hal::Device &d) { return d.current_stream().shared_from_this(); })
       .def("synchronize", &hal::Device::synchronize, "Waits for all streams; raises the first failure behind them.")
       .def("memory_stats", &memory_stats, "Bytes and counts of the caching allocator.")
-      .def("memory_info",
-           [](hal::Device &d) {
-             uint64_t free_bytes = 0, total = 0;
-             d.memory_info(free_bytes, total);
-             return py::make_tuple(free_bytes, total);
-           }, "(free, total) bytes, as the device sees them.")
-      .def("empty_cache", [](hal::Device &d) { d.allocator().empty_cache(); }, "Gives cached memory back to the device.")
-      .def("set_memory_limit", [](hal::Device &d, uint64_t n) { d.allocator().set_limit(n); }, py::arg("bytes"),
-           "Most bytes that the allocator may take from the device; 0: no limit.")
+      .def(
+          "memory_info",
+          [](hal::Device &d) {
+            uint64_t free_bytes = 0, total = 0;
+            d.memory_info(free_bytes, total);
+            return py::make_tuple(free_bytes, total);
+          },
+          "(free, total) bytes, as the device sees them.")
+      .def(
+          "empty_cache", [](hal::Device &d) { d.allocator().empty_cache(); }, "Gives cached memory back to the device.")
+      .def(
+          "set_memory_limit", [](hal::Device &d, uint64_t n) { d.allocator().set_limit(n); }, py::arg("bytes"),
+          "Most bytes that the allocator may take from the device; 0: no limit.")
       .def("reset_peak_memory_stats", [](hal::Device &d) { d.allocator().reset_peak(); })
       .def("executable_cache_stats",
            [](hal::Device &d) {
@@ -81,10 +86,15 @@ void bind_device(py::module_ &m) {
              out["capacity"] = s.capacity;
              return out;
            })
-      .def("set_executable_cache_capacity", [](hal::Device &d, uint64_t n) { hal::set_executable_cache_capacity(d, n); }, py::arg("capacity"))
+      .def(
+          "set_executable_cache_capacity", [](hal::Device &d, uint64_t n) { hal::set_executable_cache_capacity(d, n); },
+          py::arg("capacity"))
       .def("__repr__", [](const hal::Device &d) { return "hal.device('" + d.name() + "')"; })
       .def("__str__", &hal::Device::name);
-  m.def("device", [](const py::object &name) -> hal::Device & { return device_argument(name); }, py::arg("name"), py::return_value_policy::reference,
-        "Opens (once) the device with this name: 'id', 'id:index' or 'id:index?options'. ValueError names what exists.");
-  m.def("host_device", &hal::host_device, py::return_value_policy::reference, "The device that serves as host: default, and target of fallback.");
+  m.def(
+      "device", [](const py::object &name) -> hal::Device & { return device_argument(name); }, py::arg("name"),
+      py::return_value_policy::reference,
+      "Opens (once) the device with this name: 'id', 'id:index' or 'id:index?options'. ValueError names what exists.");
+  m.def("host_device", &hal::host_device, py::return_value_policy::reference,
+        "The device that serves as host: default, and target of fallback.");
 }

@@ -17,11 +17,16 @@ PyObject *make(py::module_ &m, const char *attribute, const char *name, PyObject
 
 PyObject *python_type(const hal::Error &error) {
   switch (error.kind()) {
-    case hal::ErrorKind::Value: return PyExc_ValueError;
-    case hal::ErrorKind::Type: return PyExc_TypeError;
-    case hal::ErrorKind::Index: return PyExc_IndexError;
-    case hal::ErrorKind::NotImplemented: return PyExc_NotImplementedError;
-    case hal::ErrorKind::Status: break;
+    case hal::ErrorKind::Value:
+      return PyExc_ValueError;
+    case hal::ErrorKind::Type:
+      return PyExc_TypeError;
+    case hal::ErrorKind::Index:
+      return PyExc_IndexError;
+    case hal::ErrorKind::NotImplemented:
+      return PyExc_NotImplementedError;
+    case hal::ErrorKind::Status:
+      break;
   }
   const hal_status s = error.status();
   return s > 0 && s <= HAL_ERROR_ABI_MISMATCH && g_by_status[s] ? g_by_status[s] : g_error;
@@ -37,8 +42,10 @@ void bind_errors(py::module_ &m) {
     g_by_status[status] = make(m, attribute, name, builtin, doc);
   };
   add(HAL_ERROR_INVALID_ARGUMENT, "InvalidArgumentError", "hal.InvalidArgumentError", PyExc_ValueError, "The caller broke the contract.");
-  add(HAL_ERROR_OUT_OF_MEMORY, "OutOfMemoryError", "hal.OutOfMemoryError", PyExc_MemoryError, "No device memory, or the set limit is reached.");
-  add(HAL_ERROR_UNSUPPORTED, "UnsupportedError", "hal.UnsupportedError", PyExc_NotImplementedError, "A legal request that the device doesn't serve.");
+  add(HAL_ERROR_OUT_OF_MEMORY, "OutOfMemoryError", "hal.OutOfMemoryError", PyExc_MemoryError,
+      "No device memory, or the set limit is reached.");
+  add(HAL_ERROR_UNSUPPORTED, "UnsupportedError", "hal.UnsupportedError", PyExc_NotImplementedError,
+      "A legal request that the device doesn't serve.");
   add(HAL_ERROR_DEVICE_LOST, "DeviceLostError", "hal.DeviceLostError", nullptr, "The device is gone until it is reset.");
   add(HAL_ERROR_TIMEOUT, "TimeoutError_", "hal.TimeoutError", PyExc_TimeoutError, "A wait ran past its limit; the work goes on.");
   add(HAL_ERROR_LAUNCH_FAILED, "LaunchFailedError", "hal.LaunchFailedError", nullptr, "Asynchronous work failed.");

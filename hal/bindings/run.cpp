@@ -7,6 +7,7 @@
 
 #include "bindings.hpp"
 #include "device.hpp"
+#include "fp_mode.hpp"
 #include "operand.hpp"
 
 namespace {
@@ -22,6 +23,19 @@ using hal::OpInfo;
 
 std::string type_name(const py::handle &value) { return py::str(py::type::of(value).attr("__name__")); }
 
+// x rounded once to a floating-point `dtype`, in the low-order bytes.
+uint64_t float_bits(double x, hal_dtype dtype) {
+  uint64_t bits = 0;
+  if (dtype == HAL_F64) std::memcpy(&bits, &x, 8);
+  if (dtype == HAL_F32) {
+    const float f = float(x);
+    std::memcpy(&bits, &f, 4);
+  }
+  if (dtype == HAL_F16) bits = hal_f64_to_f16(x);
+  if (dtype == HAL_BF16) bits = hal_f64_to_bf16(x);
+  return bits;
+}
+
 // The bits of a Python number in `dtype`, in the low-order bytes. Floats round once; integers must fit (i64: also as unsigned 64 bits).
 uint64_t scalar_bits(const OpInfo &info, const std::string &name, const py::handle &value, hal_dtype dtype) {
   uint64_t bits = 0;
@@ -31,19 +45,16 @@ uint64_t scalar_bits(const OpInfo &info, const std::string &name, const py::hand
       PyErr_Clear();
       fail(info, name + ": got " + type_name(value) + ", expected a number that fits a double", ErrorKind::Type);
     }
-    if (dtype == HAL_F64) std::memcpy(&bits, &x, 8);
-    if (dtype == HAL_F32) {
-      const float f = float(x);
-      std::memcpy(&bits, &f, 4);
-    }
-    if (dtype == HAL_F16) bits = hal_f64_to_f16(x);
-    if (dtype == HAL_BF16) bits = hal_f64_to_bf16(x);
-    return bits;
+    const hal::DefaultFpMode mode;  // the caller may have set flush-to-zero
+    const volatile double given = x;  // volatile in and out: the conversion stays inside the mode's scope
+    const volatile uint64_t result = float_bits(given, dtype);
+    return result;
   }
   py::object integer = py::reinterpret_borrow<py::object>(value);
   if (PyFloat_Check(value.ptr())) {
     const double x = PyFloat_AsDouble(value.ptr());
-    if (!std::isfinite(x) || x != std::floor(x)) fail(info, name + ": got " + std::string(py::repr(value)) + ", expected an integer for " + hal::dtype_name(dtype), ErrorKind::Type);
+    if (!std::isfinite(x) || x != std::floor(x))
+      fail(info, name + ": got " + std::string(py::repr(value)) + ", expected an integer for " + hal::dtype_name(dtype), ErrorKind::Type);
     integer = py::reinterpret_steal<py::object>(PyLong_FromDouble(x));
   } else {
     integer = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
@@ -58,8 +69,10 @@ uint64_t scalar_bits(const OpInfo &info, const std::string &name, const py::hand
   const int width = int(hal::dtype_size(dtype)) * 8;
   bool fits = overflow == 0;
   bits = uint64_t(x);
-  if (dtype == HAL_U8) fits &= x >= 0 && x <= 255;
-  else if (width < 64) fits &= x >= -(1ll << (width - 1)) && x < (1ll << (width - 1));
+  if (dtype == HAL_U8)
+    fits &= x >= 0 && x <= 255;
+  else if (width < 64)
+    fits &= x >= -(1ll << (width - 1)) && x < (1ll << (width - 1));
   else if (overflow > 0) {
     const unsigned long long u = PyLong_AsUnsignedLongLong(integer.ptr());
     fits = !PyErr_Occurred();
@@ -101,7 +114,9 @@ std::vector<uint64_t> attribute_struct(const OpInfo &info, const py::object &giv
         for (const auto &axis : value.cast<py::sequence>()) {
           int64_t k = axis.cast<int64_t>();
           if (k < 0) k += rank;
-          if (k < 0 || k >= int64_t(rank)) fail(info, "axes: got " + std::string(py::repr(value)) + ", expected axes of " + std::to_string(rank) + " dimensions", ErrorKind::Index);
+          if (k < 0 || k >= int64_t(rank))
+            fail(info, "axes: got " + std::string(py::repr(value)) + ", expected axes of " + std::to_string(rank) + " dimensions",
+                 ErrorKind::Index);
           mask |= int64_t(1) << k;
         }
         store(*found, 0, 0, mask);
@@ -121,7 +136,8 @@ std::vector<uint64_t> attribute_struct(const OpInfo &info, const py::object &giv
           store(*found, i, 0, values[size_t(i)].cast<int64_t>());
       }
     } catch (const py::cast_error &) {
-      fail(info, name + ": got " + std::string(py::repr(value)) + ", expected " + (found->is_float ? "numbers" : "integers of 64 bits"), ErrorKind::Type);
+      fail(info, name + ": got " + std::string(py::repr(value)) + ", expected " + (found->is_float ? "numbers" : "integers of 64 bits"),
+           ErrorKind::Type);
     }
   }
   return words;
@@ -218,13 +234,15 @@ py::object run_op(const std::string &name, const py::object &inputs_object, cons
     arrays[i] = all[i].cast<const Array &>();
     operands[i] = arrays[i].operand(output);
     if (device && device != &arrays[i].device())
-      fail(info, (custom ? "operand " + std::to_string(i) : std::string(info.operands[i].name)) + " is on " + arrays[i].device().name() + ", expected " + device->name() + " as the operands before");
+      fail(info, (custom ? "operand " + std::to_string(i) : std::string(info.operands[i].name)) + " is on " + arrays[i].device().name() +
+                     ", expected " + device->name() + " as the operands before");
     device = &arrays[i].device();
   }
   std::shared_ptr<hal::Stream> stream_owner;
   if (!stream_object.is_none()) {
     stream_owner = stream_object.cast<std::shared_ptr<hal::Stream>>();
-    if (device && device != &stream_owner->device()) fail(info, "stream: got one of " + stream_owner->device().name() + ", expected one of " + device->name());
+    if (device && device != &stream_owner->device())
+      fail(info, "stream: got one of " + stream_owner->device().name() + ", expected one of " + device->name());
     device = &stream_owner->device();
   }
   if (!device) device = &hal::host_device();
@@ -234,7 +252,8 @@ py::object run_op(const std::string &name, const py::object &inputs_object, cons
   // The op's dtype, to convert scalars.
   hal_dtype t = 0;
   if (!custom) {
-    if (arrays[info.primary].buffer) t = arrays[info.primary].dtype;
+    if (arrays[info.primary].buffer)
+      t = arrays[info.primary].dtype;
     else {
       for (uint32_t i = 0; i < num_inputs && !t; ++i)
         if (arrays[i].buffer && info.operands[i].rule == hal::DTypeRule::Same) t = arrays[i].dtype;
@@ -253,9 +272,11 @@ py::object run_op(const std::string &name, const py::object &inputs_object, cons
     hal_dtype d = HAL_F64;
     if (!custom) {
       const OperandInfo &o = info.operands[i];
-      if (o.kind == hal::OperandKind::Tensor) fail(info, operand_name + ": got " + type_name(inputs[i]) + ", expected a hal.Array", ErrorKind::Type);
-      d = o.rule == hal::DTypeRule::Fixed ? o.fixed
-          : o.kind == hal::OperandKind::Either || o.rule == hal::DTypeRule::Compute ? hal::compute_type(t) : t;
+      if (o.kind == hal::OperandKind::Tensor)
+        fail(info, operand_name + ": got " + type_name(inputs[i]) + ", expected a hal.Array", ErrorKind::Type);
+      d = o.rule == hal::DTypeRule::Fixed                                           ? o.fixed
+          : o.kind == hal::OperandKind::Either || o.rule == hal::DTypeRule::Compute ? hal::compute_type(t)
+                                                                                    : t;
     }
     operands[i].flags = HAL_OPERAND_IMMEDIATE;
     operands[i].dtype = d;
@@ -281,7 +302,8 @@ py::object run_op(const std::string &name, const py::object &inputs_object, cons
           continue;
         }
       }
-      if (have_outputs) fail(info, std::string(info.operands[i].name) + ": got " + type_name(all[i]) + ", expected a hal.Array", ErrorKind::Type);
+      if (have_outputs)
+        fail(info, std::string(info.operands[i].name) + ": got " + type_name(all[i]) + ", expected a hal.Array", ErrorKind::Type);
       o.flags = HAL_OPERAND_OUTPUT;
       o.dtype = info.operands[i].rule == hal::DTypeRule::Any ? (dtype.is_none() ? 0 : hal::dtype_from_name(dtype.cast<std::string>())) : t;
       if (info.shape == hal::ShapeRule::given) {
@@ -298,7 +320,8 @@ py::object run_op(const std::string &name, const py::object &inputs_object, cons
         if (!arrays[i].buffer) operands[i] = inferred[i];
         continue;
       }
-      arrays[i] = make_empty(*device, inferred[i].dtype, std::vector<int64_t>(inferred[i].dims, inferred[i].dims + inferred[i].rank), stream);
+      arrays[i] =
+          make_empty(*device, inferred[i].dtype, std::vector<int64_t>(inferred[i].dims, inferred[i].dims + inferred[i].rank), stream);
       operands[i] = arrays[i].operand(HAL_OPERAND_OUTPUT);
     }
     if (info.shape == hal::ShapeRule::broadcast || info.shape == hal::ShapeRule::matmul)
@@ -309,9 +332,11 @@ py::object run_op(const std::string &name, const py::object &inputs_object, cons
   const bool pointwise = std::strcmp(info.category, "pointwise") == 0;
   for (uint32_t i = num_inputs; i < n && have_outputs; ++i) {
     if (!arrays[i].buffer) continue;
-    if (may_overlap_itself(arrays[i])) fail(info, "output " + std::to_string(i - num_inputs) + " overlaps itself: strides " + shape_text(arrays[i].strides));
+    if (may_overlap_itself(arrays[i]))
+      fail(info, "output " + std::to_string(i - num_inputs) + " overlaps itself: strides " + shape_text(arrays[i].strides));
     for (uint32_t j = num_inputs; j < i; ++j)
-      if (arrays[j].buffer && overlap(arrays[i], arrays[j])) fail(info, "outputs " + std::to_string(j - num_inputs) + " and " + std::to_string(i - num_inputs) + " overlap");
+      if (arrays[j].buffer && overlap(arrays[i], arrays[j]))
+        fail(info, "outputs " + std::to_string(j - num_inputs) + " and " + std::to_string(i - num_inputs) + " overlap");
     for (uint32_t j = 0; j < num_inputs; ++j) {
       if (!arrays[j].buffer || !overlap(arrays[i], arrays[j]) || (pointwise && same_view(arrays[i], arrays[j]))) continue;
       arrays[j] = contiguous_copy(arrays[j], stream);
@@ -335,8 +360,8 @@ py::object run_op(const std::string &name, const py::object &inputs_object, cons
 }  // namespace
 
 void bind_run(py::module_ &m) {
-  m.def("run", &run_op, py::arg("op"), py::arg("inputs"), py::arg("attributes") = py::none(), py::arg("outputs") = py::none(), py::kw_only(),
-        py::arg("shape") = py::none(), py::arg("dtype") = py::none(), py::arg("stream") = py::none(),
+  m.def("run", &run_op, py::arg("op"), py::arg("inputs"), py::arg("attributes") = py::none(), py::arg("outputs") = py::none(),
+        py::kw_only(), py::arg("shape") = py::none(), py::arg("dtype") = py::none(), py::arg("stream") = py::none(),
         "Runs an op of the table.\n\n"
         "inputs: arrays, Python numbers (converted once to the operand's type) or None (an optional operand left out).\n"
         "attributes: dict by the table's names. outputs: arrays to write to (also strided, also in place), else allocated;\n"

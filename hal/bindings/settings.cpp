@@ -37,30 +37,40 @@ void bind_settings(py::module_ &m) {
         s.set(s.previous.back());
         s.previous.pop_back();
       });
-  m.def("numerics", [](const std::string &name) { return Setting{parse_numerics(name), &hal::thread_numerics, &hal::set_thread_numerics, {}}; },
-        py::arg("mode"), "Context manager, per thread: 'reproducible' or 'fast' kernels.");
-  m.def("set_numerics", [](const std::string &name) { hal::set_default_numerics(parse_numerics(name)); }, py::arg("mode"), "The process default.");
+  m.def(
+      "numerics",
+      [](const std::string &name) { return Setting{parse_numerics(name), &hal::thread_numerics, &hal::set_thread_numerics, {}}; },
+      py::arg("mode"), "Context manager, per thread: 'reproducible' or 'fast' kernels.");
+  m.def(
+      "set_numerics", [](const std::string &name) { hal::set_default_numerics(parse_numerics(name)); }, py::arg("mode"),
+      "The process default.");
   m.def("get_numerics", [] { return hal::numerics() == HAL_NUMERICS_FAST ? "fast" : "reproducible"; }, "What holds for this thread.");
-  m.def("fallback", [](const std::string &name) { return Setting{parse_fallback(name), &hal::thread_fallback, &hal::set_thread_fallback, {}}; },
-        py::arg("policy"), "Context manager, per thread: 'allow' or 'error' when a device has no kernel.");
-  m.def("set_fallback", [](const std::string &name) { hal::set_default_fallback(hal::FallbackPolicy(parse_fallback(name))); }, py::arg("policy"),
-        "The process default.");
-  m.def("get_fallback", [] { return hal::fallback_policy() == hal::FallbackPolicy::Error ? "error" : "allow"; }, "What holds for this thread.");
-  m.def("fallback_records",
-        [] {
-          py::list out;
-          for (const hal::FallbackRecord &r : hal::fallback_records()) {
-            py::dict d;
-            d["device"] = r.device;
-            d["op"] = r.op;
-            d["dtype"] = r.dtype;
-            d["calls"] = r.calls;
-            d["bytes_moved"] = r.bytes_moved;
-            d["seconds"] = double(r.nanoseconds) * 1e-9;
-            out.append(d);
-          }
-          return out;
-        },
-        "One dict per (device, op, dtype) that ran on the host device instead.");
+  m.def(
+      "fallback",
+      [](const std::string &name) { return Setting{parse_fallback(name), &hal::thread_fallback, &hal::set_thread_fallback, {}}; },
+      py::arg("policy"), "Context manager, per thread: 'allow' or 'error' when a device has no kernel.");
+  m.def(
+      "set_fallback", [](const std::string &name) { hal::set_default_fallback(hal::FallbackPolicy(parse_fallback(name))); },
+      py::arg("policy"), "The process default.");
+  m.def(
+      "get_fallback", [] { return hal::fallback_policy() == hal::FallbackPolicy::Error ? "error" : "allow"; },
+      "What holds for this thread.");
+  m.def(
+      "fallback_records",
+      [] {
+        py::list out;
+        for (const hal::FallbackRecord &r : hal::fallback_records()) {
+          py::dict d;
+          d["device"] = r.device;
+          d["op"] = r.op;
+          d["dtype"] = r.dtype;
+          d["calls"] = r.calls;
+          d["bytes_moved"] = r.bytes_moved;
+          d["seconds"] = double(r.nanoseconds) * 1e-9;
+          out.append(d);
+        }
+        return out;
+      },
+      "One dict per (device, op, dtype) that ran on the host device instead.");
   m.def("reset_fallback_records", &hal::reset_fallback_records);
 }

@@ -27,8 +27,9 @@ void bind_stream(py::module_ &m) {
       .def_property_readonly("device", &hal::Stream::device, py::return_value_policy::reference)
       .def_property_readonly("id", &hal::Stream::id)
       .def("query", &hal::Stream::query, "True if all submitted work is done.")
-      .def("synchronize", [](hal::Stream &s, const py::object &timeout) { s.synchronize(timeout_ns(timeout)); }, py::arg("timeout") = py::none(),
-           "Waits for the submitted work, at most `timeout` seconds; raises its failure, once.")
+      .def(
+          "synchronize", [](hal::Stream &s, const py::object &timeout) { s.synchronize(timeout_ns(timeout)); },
+          py::arg("timeout") = py::none(), "Waits for the submitted work, at most `timeout` seconds; raises its failure, once.")
       .def("wait", &hal::Stream::wait, py::arg("event"), "Work submitted later waits for the event, on the device.")
       .def("record_event",
            [](hal::Stream &s) {
@@ -44,13 +45,19 @@ void bind_stream(py::module_ &m) {
            }),
            py::arg("device") = py::none(), py::arg("timing") = false, py::arg("host_signalled") = false)
       .def_property_readonly("device", &hal::Event::device, py::return_value_policy::reference)
-      .def("record", [](hal::Event &e, hal::Stream *s) { e.record(s ? *s : e.device().current_stream()); }, py::arg("stream") = py::none(),
-           "Stands for all work submitted to the stream so far.")
+      .def(
+          "record", [](hal::Event &e, hal::Stream *s) { e.record(s ? *s : e.device().current_stream()); }, py::arg("stream") = py::none(),
+          "Stands for all work submitted to the stream so far.")
       .def("query", &hal::Event::query, "True if done; raises the failure behind it.")
-      .def("synchronize", [](hal::Event &e, const py::object &timeout) { e.synchronize(timeout_ns(timeout)); }, py::arg("timeout") = py::none())
-      .def("elapsed", [](hal::Event &e, hal::Event &end) { return double(e.elapsed_ns(end)) * 1e-9; }, py::arg("end"), "Seconds from this event to `end`.")
-      .def("signal", [](hal::Event &e, int32_t status) { e.signal(status); }, py::arg("status") = 0,
-           "Completes a host-signalled event; a status other than 0 poisons the waiters.");
+      .def(
+          "synchronize", [](hal::Event &e, const py::object &timeout) { e.synchronize(timeout_ns(timeout)); },
+          py::arg("timeout") = py::none())
+      .def(
+          "elapsed", [](hal::Event &e, hal::Event &end) { return double(e.elapsed_ns(end)) * 1e-9; }, py::arg("end"),
+          "Seconds from this event to `end`.")
+      .def(
+          "signal", [](hal::Event &e, int32_t status) { e.signal(status); }, py::arg("status") = 0,
+          "Completes a host-signalled event; a status other than 0 poisons the waiters.");
 
   py::class_<StreamGuard>(m, "_StreamGuard")
       .def("__enter__",
@@ -65,6 +72,7 @@ void bind_stream(py::module_ &m) {
         g.stream->device().set_current_stream(g.previous.back().get());
         g.previous.pop_back();
       });
-  m.def("stream", [](std::shared_ptr<hal::Stream> s) { return StreamGuard{std::move(s), {}}; }, py::arg("stream").none(false),
-        "Context manager: the thread's current stream on the stream's device.");
+  m.def(
+      "stream", [](std::shared_ptr<hal::Stream> s) { return StreamGuard{std::move(s), {}}; }, py::arg("stream").none(false),
+      "Context manager: the thread's current stream on the stream's device.");
 }

@@ -10,13 +10,13 @@ namespace hal {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t(1) << 20;
-constexpr uint64_t kSmallLimit = kMiB;           // up to here from shared segments
+constexpr uint64_t kSmallLimit = kMiB;  // up to here from shared segments
 constexpr uint64_t kSmallSegment = 2 * kMiB;
-constexpr uint64_t kLargeRound = 2 * kMiB;       // size of a segment of its own
-constexpr uint64_t kLargeRemainder = kMiB;       // a large block is split if more than this is left
-constexpr uint64_t kTinyLimit = 1024;            // up to here 64-byte steps, above 512
-constexpr uint64_t kBinLimit = 4096;             // up to here freed blocks stay whole, in bins of one size
-constexpr uint64_t kBinBytes = kMiB;             // most bytes that a stream's bins keep
+constexpr uint64_t kLargeRound = 2 * kMiB;  // size of a segment of its own
+constexpr uint64_t kLargeRemainder = kMiB;  // a large block is split if more than this is left
+constexpr uint64_t kTinyLimit = 1024;       // up to here 64-byte steps, above 512
+constexpr uint64_t kBinLimit = 4096;        // up to here freed blocks stay whole, in bins of one size
+constexpr uint64_t kBinBytes = kMiB;        // most bytes that a stream's bins keep
 constexpr uint64_t kCacheFloor = 256 * kMiB;
 constexpr uint64_t kPatience = 10'000'000'000;  // ns that an allocation without memory waits for a stream's work
 
@@ -38,7 +38,7 @@ struct CachingAllocator::Impl {
     Block *previous, *next;  // neighbours in the segment
     Pool *pool;              // of the stream that may reuse it
     Block *next_in_bin;
-    bool free;               // in pool->blocks; neither in a bin nor in use
+    bool free;  // in pool->blocks; neither in a bin nor in use
     std::vector<Stream *> others;
     Buffer buffer;
   };
@@ -60,7 +60,7 @@ struct CachingAllocator::Impl {
     hal_event *event;
   };
   struct Pending {  // freed by its owner, still used by other streams
-    Block *block;                   // or
+    Block *block;   // or
     Buffer *adopted;
     std::vector<Wait> waits;
   };
@@ -77,7 +77,7 @@ struct CachingAllocator::Impl {
   AllocatorStats stats;
   std::vector<std::unique_ptr<Pool>> pools;
   std::unordered_set<Segment *> segments;
-  std::vector<Block *> spare;  // recycled bookkeeping
+  std::vector<Block *> spare;          // recycled bookkeeping
   std::unordered_set<Block *> shared;  // live blocks used by other streams
   std::unordered_set<Buffer *> adopted;
   std::vector<Pending> pending;

@@ -163,7 +163,8 @@ Device &DeviceRegistry::open(std::shared_ptr<Plugin> plugin, uint32_t index, con
       hal_kernel_info info{};
       const uint32_t size = reinterpret_cast<const hal_kernel_info *>(row)->struct_size;
       if (size < offsetof(hal_kernel_info, dtypes) || size > 4096)
-        throw Error(HAL_ERROR_INTERNAL, "[" + name + "] kernel.list: row " + std::to_string(i) + " has struct_size " + std::to_string(size));
+        throw Error(HAL_ERROR_INTERNAL,
+                    "[" + name + "] kernel.list: row " + std::to_string(i) + " has struct_size " + std::to_string(size));
       std::copy_n(row, std::min<size_t>(size, sizeof(info)), reinterpret_cast<char *>(&info));
       if (!info.op) throw Error(HAL_ERROR_INTERNAL, "[" + name + "] kernel.list: row " + std::to_string(i) + " has no op");
       intern_op(info.op);
@@ -199,8 +200,8 @@ Device &device(const std::string &text) {
     known = &DeviceRegistry::get().open(load_plugin(name.id), name.index, name.options);
   }
   if (!name.options.empty() && name.options != known->options())
-    throw Error(ErrorKind::Value, "[device] " + known->name() + " is already open with options '" + known->options() + "': got '" + name.options +
-                                      "'; options count at the first use");
+    throw Error(ErrorKind::Value, "[device] " + known->name() + " is already open with options '" + known->options() + "': got '" +
+                                      name.options + "'; options count at the first use");
   return *known;
 }
 

@@ -60,8 +60,7 @@ std::unique_ptr<CacheEntry> resolve(const Call &call, hal_numerics numerics) {
     entry->action = CacheEntry::Action::Nothing;
     return entry;
   }
-  entry->executable =
-      prepare(device, info, numerics, call.operands, call.num_inputs, call.num_outputs, call.attributes, entry->reason);
+  entry->executable = prepare(device, info, numerics, call.operands, call.num_inputs, call.num_outputs, call.attributes, entry->reason);
   if (!entry->executable) return entry;  // Fallback
   const uint32_t flags = entry->executable->flags;
   if (flags & HAL_KERNEL_CONTIGUOUS)
@@ -237,7 +236,8 @@ __attribute__((noinline)) void run_prepared(const CacheEntry &entry, const Call 
       run(call.stream, op::copy, pair, pair_places, 1, 1);
     } else if (staged[i]) {
       const int64_t low = entry.reach[i].low, high = entry.reach[i].high;
-      copy_bytes(call.stream, *call.places[i].buffer, call.places[i].offset + low, *temporaries[i], places[i].offset + low, uint64_t(high - low));
+      copy_bytes(call.stream, *call.places[i].buffer, call.places[i].offset + low, *temporaries[i], places[i].offset + low,
+                 uint64_t(high - low));
     }
   }
 }
@@ -254,7 +254,8 @@ inline void run_entry(CacheEntry &entry, const Call &call) {
   if (entry.action == CacheEntry::Action::Launch) return run_prepared(entry, call);
   hal_buffer buffers[HAL_MAX_OPERANDS];
   fill_buffers(entry, call, buffers);
-  run_on_host(call.stream, op_info(call.id), call.id, call.operands, call.places, call.num_inputs, call.num_outputs, call.attributes, entry.reason);
+  run_on_host(call.stream, op_info(call.id), call.id, call.operands, call.places, call.num_inputs, call.num_outputs, call.attributes,
+              entry.reason);
 }
 
 }  // namespace
@@ -266,7 +267,8 @@ void run(Stream &stream, uint32_t id, const hal_operand *operands, const Place *
   const Call call{stream, id, operands, places, num_inputs, num_outputs, attributes};
   for (uint32_t i = 0; i < num_inputs + num_outputs; ++i)
     if (__builtin_expect(operands[i].rank > HAL_MAX_RANK, 0))
-      throw Error(ErrorKind::Value, std::string("[") + op_info(id).name + "] rank: got " + std::to_string(operands[i].rank) + ", expected at most 16");
+      throw Error(ErrorKind::Value,
+                  std::string("[") + op_info(id).name + "] rank: got " + std::to_string(operands[i].rank) + ", expected at most 16");
   OpKey key;
   const ThreadState &state = t_state;
   const hal_numerics wanted = state.numerics_plus_1 ? state.numerics_plus_1 - 1 : g_numerics.load(std::memory_order_relaxed);

@@ -33,7 +33,8 @@ std::shared_ptr<Event> Event::create(Device &device, bool timing, bool host_sign
   std::shared_ptr<Event> out(new Event);
   out->device_ = &device;
   take_error_text();
-  check(api.create(device.handle(), (timing ? HAL_EVENT_TIMING : 0u) | (host_signalled ? HAL_EVENT_HOST_SIGNALLED : 0u), &out->handle_), "Event");
+  check(api.create(device.handle(), (timing ? HAL_EVENT_TIMING : 0u) | (host_signalled ? HAL_EVENT_HOST_SIGNALLED : 0u), &out->handle_),
+        "Event");
   return out;
 }
 
@@ -72,7 +73,8 @@ void Event::synchronize(uint64_t timeout_ns) {
 uint64_t Event::elapsed_ns(Event &end) {
   if (!device_->plugin().event.elapsed) throw Error(HAL_ERROR_UNSUPPORTED, "[Event.elapsed] " + device_->name() + " does not time events");
   if (&end.device() != device_)
-    throw Error(ErrorKind::Value, "[Event.elapsed] got events of " + device_->name() + " and " + end.device().name() + ", expected one device");
+    throw Error(ErrorKind::Value,
+                "[Event.elapsed] got events of " + device_->name() + " and " + end.device().name() + ", expected one device");
   uint64_t ns = 0;
   take_error_text();
   const hal_status status = device_->plugin().event.elapsed(handle_, end.handle_, &ns);
@@ -82,7 +84,8 @@ uint64_t Event::elapsed_ns(Event &end) {
 }
 
 void Event::signal(hal_status status) {
-  if (!device_->plugin().event.signal) throw Error(HAL_ERROR_UNSUPPORTED, "[Event.signal] " + device_->name() + " has no host-signalled events");
+  if (!device_->plugin().event.signal)
+    throw Error(HAL_ERROR_UNSUPPORTED, "[Event.signal] " + device_->name() + " has no host-signalled events");
   take_error_text();
   check(device_->plugin().event.signal(handle_, status), "Event.signal");
 }

@@ -92,7 +92,8 @@ std::shared_ptr<Executable> ExecutableCache::dynamic(const hal_op &op, uint32_t 
   auto append = [&](uint32_t word) { key.append(reinterpret_cast<const char *>(&word), sizeof(word)); };
   for (uint32_t word : {uint32_t(0), uint32_t(op.numerics), flags, op.num_inputs, op.num_outputs}) append(word);
   for (uint32_t i = 0; i < op.num_inputs + op.num_outputs; ++i)
-    for (uint32_t word : {op.operands[i].flags, uint32_t(op.operands[i].dtype), uint32_t(op.operands[i].layout), op.operands[i].rank}) append(word);
+    for (uint32_t word : {op.operands[i].flags, uint32_t(op.operands[i].dtype), uint32_t(op.operands[i].layout), op.operands[i].rank})
+      append(word);
   if (op.attributes) key.append(static_cast<const char *>(op.attributes), *static_cast<const uint32_t *>(op.attributes));
   {
     std::lock_guard<std::mutex> lock(mutex_);

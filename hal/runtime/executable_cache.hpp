@@ -47,11 +47,11 @@ class Executable {
 struct CacheEntry {
   enum class Action : uint8_t { Launch, Nothing, Fallback };
   Action action = Action::Fallback;
-  bool simple = false;         // Launch: no workspace, no copies, static shapes
-  uint32_t copies = 0;         // bit i: operand i must be copied to or from a contiguous buffer
+  bool simple = false;  // Launch: no workspace, no copies, static shapes
+  uint32_t copies = 0;  // bit i: operand i must be copied to or from a contiguous buffer
   std::shared_ptr<Executable> executable;
   const char *label = "";
-  std::string reason;          // of a fallback
+  std::string reason;  // of a fallback
   // Bytes that operand i touches around its place, [low, high): checked against the buffer at each run.
   struct Reach {
     int64_t low, high;

@@ -43,7 +43,9 @@ void count(const std::string &device, const char *op, hal_dtype dtype, uint64_t 
 }
 
 // True if the operand's elements fill its span, so that writing it leaves no byte of the span as it was.
-bool fills_span(const hal_operand &o, const Span &span) { return uint64_t(element_count(o)) * dtype_size(o.dtype) == uint64_t(span.high - span.low); }
+bool fills_span(const hal_operand &o, const Span &span) {
+  return uint64_t(element_count(o)) * dtype_size(o.dtype) == uint64_t(span.high - span.low);
+}
 
 }  // namespace
 

@@ -11,8 +11,8 @@ inline uint64_t mix(uint64_t a, uint64_t b) {
 }
 
 // False if the attributes are too long to be keyed.
-inline bool build_key(OpKey &key, const Device &device, uint32_t id, hal_numerics numerics, const hal_operand *operands, uint32_t num_inputs,
-                      uint32_t num_outputs, const void *attributes) {
+inline bool build_key(OpKey &key, const Device &device, uint32_t id, hal_numerics numerics, const hal_operand *operands,
+                      uint32_t num_inputs, uint32_t num_outputs, const void *attributes) {
   uint64_t *w = key.words;
   *w++ = id | uint64_t(numerics) << 32 | uint64_t(num_inputs) << 40 | uint64_t(num_outputs) << 48 | uint64_t(attributes != nullptr) << 56;
   *w++ = device.slot();

@@ -66,8 +66,8 @@ hal_dtype primary_dtype(const OpInfo &info, const hal_operand *operands, uint32_
   return operands[info.primary < count && !info.operands.empty() ? info.primary : 0].dtype;
 }
 
-std::shared_ptr<Executable> prepare(Device &device, const OpInfo &info, hal_numerics wanted, const hal_operand *operands, uint32_t num_inputs,
-                                    uint32_t num_outputs, const void *attributes, std::string &reason) {
+std::shared_ptr<Executable> prepare(Device &device, const OpInfo &info, hal_numerics wanted, const hal_operand *operands,
+                                    uint32_t num_inputs, uint32_t num_outputs, const void *attributes, std::string &reason) {
   const hal_dtype dtype = primary_dtype(info, operands, num_inputs, num_outputs);
   std::shared_ptr<Executable> result;
   hal_operand described[HAL_MAX_OPERANDS];

@@ -38,7 +38,8 @@ void set_shape(const Use &use, hal_operand &o, uint32_t rank, const int64_t *dim
   o.rank = rank;
   for (uint32_t d = 0; d < rank; ++d) {
     o.dims[d] = dims[d];
-    if (dims[d] != 0 && (__builtin_mul_overflow(count, dims[d], &count) || count > kMaxElements)) use.fail("the output is too large: more than 2^56 elements");
+    if (dims[d] != 0 && (__builtin_mul_overflow(count, dims[d], &count) || count > kMaxElements))
+      use.fail("the output is too large: more than 2^56 elements");
   }
   set_row_major(o);
 }
@@ -57,11 +58,16 @@ void check_same_shape(const Use &use, uint32_t i, const hal_operand &model, cons
 
 hal_dtype expected_dtype(const OperandInfo &info, hal_dtype t) {
   switch (info.rule) {
-    case DTypeRule::Same: return t;
-    case DTypeRule::Compute: return compute_type(t);
-    case DTypeRule::Accumulated: return is_float(t) ? t : accumulator_type(t);
-    case DTypeRule::Fixed: return info.fixed;
-    case DTypeRule::Any: return 0;
+    case DTypeRule::Same:
+      return t;
+    case DTypeRule::Compute:
+      return compute_type(t);
+    case DTypeRule::Accumulated:
+      return is_float(t) ? t : accumulator_type(t);
+    case DTypeRule::Fixed:
+      return info.fixed;
+    case DTypeRule::Any:
+      return 0;
   }
   return 0;
 }
@@ -79,11 +85,13 @@ hal_dtype infer_dtype(const Use &use) {
 void check_inputs(const Use &use, hal_dtype t) {
   if (t <= 0 || t >= HAL_DTYPE_COUNT || !(use.info.dtypes & HAL_DTYPE_BIT(t)))
     use.fail(use.name(use.info.primary) + " dtype: got " + (t > 0 && t < HAL_DTYPE_COUNT ? dtype_name(t) : "none") + ", expected one of " +
-                 dtype_list(use.info.dtypes), ErrorKind::Type);
+                 dtype_list(use.info.dtypes),
+             ErrorKind::Type);
   for (uint32_t i = 0; i < use.num_inputs; ++i) {
     const hal_operand &o = use.in(i);
     const OperandInfo &info = use.info.operands[i];
-    if (o.flags & ~(HAL_OPERAND_IMMEDIATE | HAL_OPERAND_ABSENT)) use.fail(use.name(i) + " flags: an input has flags " + std::to_string(o.flags));
+    if (o.flags & ~(HAL_OPERAND_IMMEDIATE | HAL_OPERAND_ABSENT))
+      use.fail(use.name(i) + " flags: an input has flags " + std::to_string(o.flags));
     if (o.flags & HAL_OPERAND_ABSENT) {
       if (!info.optional) use.fail(use.name(i) + " is required, got none");
       continue;
@@ -99,8 +107,10 @@ void check_inputs(const Use &use, hal_dtype t) {
     if (immediate && info.kind == OperandKind::Either) expected = compute_type(t);
     if (expected && o.dtype != expected)
       use.fail(use.name(i) + " dtype: got " + (o.dtype > 0 && o.dtype < HAL_DTYPE_COUNT ? dtype_name(o.dtype) : "none") + ", expected " +
-                   dtype_name(expected), ErrorKind::Type);
-    if (o.dtype <= 0 || o.dtype >= HAL_DTYPE_COUNT) use.fail(use.name(i) + " dtype: unknown code " + std::to_string(o.dtype), ErrorKind::Type);
+                   dtype_name(expected),
+               ErrorKind::Type);
+    if (o.dtype <= 0 || o.dtype >= HAL_DTYPE_COUNT)
+      use.fail(use.name(i) + " dtype: unknown code " + std::to_string(o.dtype), ErrorKind::Type);
   }
 }
 
@@ -135,7 +145,8 @@ void same(const Use &use) {
   if (use.info.attributes_size && std::string_view(use.info.attributes[0].name) == "axis") {
     const int64_t axis = static_cast<const hal_attributes_softmax *>(use.attributes)->axis;
     if (axis < 0 || axis >= int64_t(std::max(x.rank, 1u)))
-      use.fail("axis: got " + std::to_string(axis) + ", expected 0 to " + std::to_string(int64_t(std::max(x.rank, 1u)) - 1), ErrorKind::Index);
+      use.fail("axis: got " + std::to_string(axis) + ", expected 0 to " + std::to_string(int64_t(std::max(x.rank, 1u)) - 1),
+               ErrorKind::Index);
   }
   set_shape(use, use.out(0), x.rank, x.dims);
 }
@@ -144,7 +155,8 @@ void reduce(const Use &use) {
   const hal_operand &x = use.in(0);
   const int64_t axes = static_cast<const hal_attributes_sum *>(use.attributes)->axes;
   if (axes < 0 || (axes >> x.rank) != 0)
-    use.fail("axes: got bits " + std::to_string(axes) + ", expected bits below 2^" + std::to_string(x.rank) + " for " + shape_text(x), ErrorKind::Index);
+    use.fail("axes: got bits " + std::to_string(axes) + ", expected bits below 2^" + std::to_string(x.rank) + " for " + shape_text(x),
+             ErrorKind::Index);
   int64_t dims[HAL_MAX_RANK], reduced = 1, kept = 1;
   for (uint32_t d = 0; d < x.rank; ++d) {
     const bool gone = axes >> d & 1;
@@ -152,13 +164,15 @@ void reduce(const Use &use) {
     (gone ? reduced : kept) *= x.dims[d] > 0 ? 1 : 0;
   }
   const bool needs_one = use.id == op::amax || use.id == op::amin || use.id == op::argmax || use.id == op::argmin;
-  if (needs_one && reduced == 0 && kept != 0) use.fail("nothing to reduce: got " + shape_text(x) + ", expected reduced axes that aren't empty");
+  if (needs_one && reduced == 0 && kept != 0)
+    use.fail("nothing to reduce: got " + shape_text(x) + ", expected reduced axes that aren't empty");
   set_shape(use, use.out(0), x.rank, dims);
 }
 
 void matmul(const Use &use) {
   const hal_operand &a = use.in(0), &b = use.in(1);
-  if (a.rank != b.rank || a.rank < 2) use.fail("shapes: got " + shape_text(a) + " and " + shape_text(b) + ", expected equal ranks of at least 2");
+  if (a.rank != b.rank || a.rank < 2)
+    use.fail("shapes: got " + shape_text(a) + " and " + shape_text(b) + ", expected equal ranks of at least 2");
   const uint32_t r = a.rank;
   if (a.dims[r - 1] != b.dims[r - 2])
     use.fail("inner sizes: got " + shape_text(a) + " and " + shape_text(b) + ", expected a's last size equal to b's last but one");
@@ -202,8 +216,8 @@ void conv_shape(const Use &use, const hal_operand &x, const hal_operand &w, int6
     if (w.dims[2 + i] < 1) use.fail("weight shape: got " + shape_text(w) + ", expected a kernel of at least 1 x 1");
     const int64_t room = x.dims[2 + i] + 2 * a.padding[i] - a.dilation[i] * (w.dims[2 + i] - 1) - 1;
     if (room < 0)
-      use.fail("output size: got input " + shape_text(x) + ", weight " + shape_text(w) + ", padding " + std::to_string(a.padding[i]) + ", dilation " +
-               std::to_string(a.dilation[i]) + ": the kernel is larger than the padded input");
+      use.fail("output size: got input " + shape_text(x) + ", weight " + shape_text(w) + ", padding " + std::to_string(a.padding[i]) +
+               ", dilation " + std::to_string(a.dilation[i]) + ": the kernel is larger than the padded input");
     dims[2 + i] = room / a.stride[i] + 1;
   }
 }
@@ -239,11 +253,12 @@ void pool_shape(const Use &use, const hal_operand &x, int64_t *dims) {
   dims[1] = x.dims[1];
   for (int i = 0; i < 2; ++i) {
     if (a.padding[i] > a.kernel[i] / 2)
-      use.fail("padding: got " + std::to_string(a.padding[i]) + ", expected at most half of the kernel size " + std::to_string(a.kernel[i]));
+      use.fail("padding: got " + std::to_string(a.padding[i]) + ", expected at most half of the kernel size " +
+               std::to_string(a.kernel[i]));
     const int64_t room = x.dims[2 + i] + 2 * a.padding[i] - a.dilation[i] * (a.kernel[i] - 1) - 1;
     if (x.dims[2 + i] < 1 || room < 0)
-      use.fail("output size: got x " + shape_text(x) + ", kernel " + std::to_string(a.kernel[i]) + ", dilation " + std::to_string(a.dilation[i]) +
-               ": the window is larger than the padded input");
+      use.fail("output size: got x " + shape_text(x) + ", kernel " + std::to_string(a.kernel[i]) + ", dilation " +
+               std::to_string(a.dilation[i]) + ": the window is larger than the padded input");
     int64_t n = (room + (a.ceil_mode ? a.stride[i] - 1 : 0)) / a.stride[i] + 1;
     // The last window must begin inside the input or its left padding.
     if (a.ceil_mode && (n - 1) * a.stride[i] >= x.dims[2 + i] + a.padding[i]) --n;
@@ -281,7 +296,8 @@ void nll_loss(const Use &use) {
   check_rank(use, 0, 2, "(N, C)");
   check_rank(use, 1, 1, "(N,)");
   if (use.in(1).dims[0] != use.in(0).dims[0])
-    use.fail("target shape: got " + shape_text(use.in(1)) + ", expected (" + std::to_string(use.in(0).dims[0]) + ",) for x " + shape_text(use.in(0)));
+    use.fail("target shape: got " + shape_text(use.in(1)) + ", expected (" + std::to_string(use.in(0).dims[0]) + ",) for x " +
+             shape_text(use.in(0)));
   set_shape(use, use.out(0), 1, use.in(0).dims);
 }
 
@@ -309,10 +325,17 @@ void optimizer(const Use &use) {
 void given(const Use &use) {
   switch (use.id) {
     case op::conv2d_input_grad:
-    case op::conv2d_weight_grad: conv2d_grad(use); break;
-    case op::max_pool2d_backward: max_pool2d_backward(use); break;
-    case op::nll_loss_backward: nll_loss_backward(use); break;
-    default: break;
+    case op::conv2d_weight_grad:
+      conv2d_grad(use);
+      break;
+    case op::max_pool2d_backward:
+      max_pool2d_backward(use);
+      break;
+    case op::nll_loss_backward:
+      nll_loss_backward(use);
+      break;
+    default:
+      break;
   }
   for (uint32_t i = 0; i < use.num_outputs; ++i) {
     hal_operand &o = use.out(i);
@@ -366,17 +389,38 @@ void infer(uint32_t id, hal_operand *operands, uint32_t num_inputs, uint32_t num
     if (o.rank > HAL_MAX_RANK) use.fail(use.name(num_inputs + i) + " rank: got " + std::to_string(o.rank) + ", expected at most 16");
   }
   switch (info.shape) {
-    case ShapeRule::broadcast: broadcast(use); break;
-    case ShapeRule::same: same(use); break;
-    case ShapeRule::given: given(use); break;
-    case ShapeRule::reduce: reduce(use); break;
-    case ShapeRule::matmul: matmul(use); break;
-    case ShapeRule::conv2d: conv2d(use); break;
-    case ShapeRule::max_pool2d: max_pool2d(use); break;
-    case ShapeRule::max_pool2d_gather: max_pool2d_gather(use); break;
-    case ShapeRule::nll_loss: nll_loss(use); break;
-    case ShapeRule::optimizer: optimizer(use); break;
-    case ShapeRule::custom: break;
+    case ShapeRule::broadcast:
+      broadcast(use);
+      break;
+    case ShapeRule::same:
+      same(use);
+      break;
+    case ShapeRule::given:
+      given(use);
+      break;
+    case ShapeRule::reduce:
+      reduce(use);
+      break;
+    case ShapeRule::matmul:
+      matmul(use);
+      break;
+    case ShapeRule::conv2d:
+      conv2d(use);
+      break;
+    case ShapeRule::max_pool2d:
+      max_pool2d(use);
+      break;
+    case ShapeRule::max_pool2d_gather:
+      max_pool2d_gather(use);
+      break;
+    case ShapeRule::nll_loss:
+      nll_loss(use);
+      break;
+    case ShapeRule::optimizer:
+      optimizer(use);
+      break;
+    case ShapeRule::custom:
+      break;
   }
 }
 
@@ -389,7 +433,8 @@ void check_operands(const OpInfo &info, uint32_t id, const hal_operand *operands
       throw Error(ErrorKind::Value, std::string("[") + info.name + "] operand " + std::to_string(i) + " struct_size: got " +
                                         std::to_string(o.struct_size) + ", expected " + std::to_string(sizeof(hal_operand)));
     if ((i >= num_inputs) != ((o.flags & HAL_OPERAND_OUTPUT) != 0) && !(o.flags & HAL_OPERAND_ABSENT))
-      throw Error(ErrorKind::Value, std::string("[") + info.name + "] operand " + std::to_string(i) + ": the flag OUTPUT must be set on outputs only");
+      throw Error(ErrorKind::Value,
+                  std::string("[") + info.name + "] operand " + std::to_string(i) + ": the flag OUTPUT must be set on outputs only");
   }
   if (info.shape == ShapeRule::custom) return;
   hal_operand wanted[HAL_MAX_OPERANDS];
@@ -403,10 +448,12 @@ void check_operands(const OpInfo &info, uint32_t id, const hal_operand *operands
     for (uint32_t d = 0; equal && d < o.rank; ++d) equal = o.dims[d] == w.dims[d];
     if (!equal) use.fail(use.name(i) + " shape: got " + shape_text(o) + ", expected " + shape_text(w));
     if (o.dtype != w.dtype)
-      use.fail(use.name(i) + " dtype: got " + (o.dtype > 0 && o.dtype < HAL_DTYPE_COUNT ? dtype_name(o.dtype) : "none") + ", expected " + dtype_name(w.dtype),
+      use.fail(use.name(i) + " dtype: got " + (o.dtype > 0 && o.dtype < HAL_DTYPE_COUNT ? dtype_name(o.dtype) : "none") + ", expected " +
+                   dtype_name(w.dtype),
                ErrorKind::Type);
     for (uint32_t d = 0; d < o.rank; ++d)
-      if (o.strides[d] == 0 && o.dims[d] > 1) use.fail(use.name(i) + " strides: an output can't be broadcast (stride 0 at dimension " + std::to_string(d) + ")");
+      if (o.strides[d] == 0 && o.dims[d] > 1)
+        use.fail(use.name(i) + " strides: an output can't be broadcast (stride 0 at dimension " + std::to_string(d) + ")");
   }
   // Here broadcasting is by stride 0 already.
   if (info.shape == ShapeRule::broadcast)
@@ -415,7 +462,8 @@ void check_operands(const OpInfo &info, uint32_t id, const hal_operand *operands
   if (info.shape == ShapeRule::matmul)
     for (uint32_t i = 0; i < 2; ++i)
       for (uint32_t d = 0; d + 2 < operands[i].rank; ++d)
-        if (operands[i].dims[d] != wanted[2].dims[d]) use.fail(use.name(i) + " shape: got " + shape_text(operands[i]) + ", expected batch dimensions expanded by stride 0");
+        if (operands[i].dims[d] != wanted[2].dims[d])
+          use.fail(use.name(i) + " shape: got " + shape_text(operands[i]) + ", expected batch dimensions expanded by stride 0");
 }
 
 }  // namespace hal

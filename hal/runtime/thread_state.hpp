@@ -11,7 +11,7 @@ struct FrontCache;
 struct ThreadState {
   static constexpr uint32_t kMaxDevices = 64;
   FrontCache *front;
-  bool front_gone;  // late in the thread's exit
+  bool front_gone;                       // late in the thread's exit
   int numerics_plus_1, fallback_plus_1;  // 0: the process default holds
   Stream *current[kMaxDevices];          // nullptr: default stream. Whoever sets one keeps it alive
 };

@@ -18,8 +18,10 @@ void check_range(const char *op, const Buffer &buffer, uint64_t offset, uint64_t
 template <class Submit>
 void submit(Stream &stream, Buffer &buffer, const char *what, Submit &&call) {
   if (&buffer.device() != &stream.device())
-    throw Error(ErrorKind::Value, std::string("[") + what + "] got a buffer of " + buffer.device().name() + " on a stream of " + stream.device().name());
-  if (stream.device().is_closed()) throw Error(HAL_ERROR_UNAVAILABLE, std::string("[") + what + "] " + stream.device().name() + " has been closed");
+    throw Error(ErrorKind::Value,
+                std::string("[") + what + "] got a buffer of " + buffer.device().name() + " on a stream of " + stream.device().name());
+  if (stream.device().is_closed())
+    throw Error(HAL_ERROR_UNAVAILABLE, std::string("[") + what + "] " + stream.device().name() + " has been closed");
   buffer.record_stream(stream);
   take_error_text();
   std::lock_guard<std::mutex> lock(stream.mutex());
@@ -73,7 +75,8 @@ void copy_bytes(Stream &stream, Buffer &dst, uint64_t dst_offset, Buffer &src, u
     dst.record_stream(to_stream);
     take_error_text();
     std::lock_guard<std::mutex> lock(to_stream.mutex());
-    check(to.plugin().peer.copy(to_stream.handle(), to.handle(), dst.at(dst_offset), from.handle(), src.at(src_offset), size), "copy_bytes");
+    check(to.plugin().peer.copy(to_stream.handle(), to.handle(), dst.at(dst_offset), from.handle(), src.at(src_offset), size),
+          "copy_bytes");
     return;
   }
   order_after(from_stream, src);
@@ -106,7 +109,8 @@ void fill_bytes(Stream &stream, Buffer &dst, uint64_t offset, uint64_t size, con
   const uint64_t piece = std::min<uint64_t>(size, uint64_t(1) << 22);
   std::vector<char> values(piece);
   for (uint64_t i = 0; i < piece; i += pattern_size) std::copy_n(static_cast<const char *>(pattern), pattern_size, values.data() + i);
-  for (uint64_t done = 0; done < size; done += piece) copy_from_host(stream, dst, offset + done, values.data(), std::min(piece, size - done));
+  for (uint64_t done = 0; done < size; done += piece)
+    copy_from_host(stream, dst, offset + done, values.data(), std::min(piece, size - done));
 }
 
 }  // namespace hal

@@ -1,5 +1,7 @@
 #include "autograd.hpp"
 
+#include <algorithm>
+
 #include "ops.hpp"
 
 namespace flow {
@@ -68,23 +70,36 @@ struct AccumulateGrad final : Node {
   Tensor leaf;
 };
 
-// base with one view of it overwritten: the gradient splits in what lies outside the view and what lies inside.
+// Dimensions by descending stride: the order in which a dense tensor lies in memory.
+Dims memory_order(const Dims &sizes, const Dims &strides) {
+  Dims order = sizes;
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+  std::vector<int64_t> v(order.begin(), order.end());
+  std::stable_sort(v.begin(), v.end(), [&](int64_t a, int64_t b) { return sizes[b] != 1 && (sizes[a] == 1 || strides[a] > strides[b]); });
+  return Dims(v);
+}
+
+Dims inverse(const Dims &order) {
+  Dims out = order;
+  for (size_t i = 0; i < order.size(); ++i) out[order[i]] = static_cast<int64_t>(i);
+  return out;
+}
+
+// base with one view of it overwritten: the gradient splits in what lies outside the view and what lies inside. All of it in
+// differentiable ops.
 struct CopySlices final : Node {
   CopySlices(const Tensor &base, const Tensor &view)
-      : Node("CopySlices"), base_sizes(base.sizes()), base_strides(base.strides()), base_offset(base->offset), sizes(view.sizes()), strides(view.strides()), offset(view->offset) {}
+      : Node("CopySlices"), order(memory_order(base.sizes(), base.strides())), sizes(view.sizes()), strides(view.strides()), offset(view->offset - base->offset) {}
   void apply(const Tensors &grads, Tensors &out) override {
     if (!grads[0].defined()) return;
-    Tensor g = empty(base_sizes, grads[0].dtype(), grads[0].device());
-    g = alias(g, base_sizes, base_strides, 0);  // the geometry of base, so that the view's strides hold
-    copy_into(g, grads[0]);
-    Tensor inside = alias(g, sizes, strides, offset - base_offset);
-    if (needs(1)) out[1] = clone(inside);
-    fill_into(inside, Scalar(0));
-    if (needs(0)) out[0] = contiguous(g);
+    const Tensor g = contiguous(permute(grads[0], order));  // as base lies in memory, so that the view's strides hold
+    if (needs(1)) out[1] = clone(as_strided(g, sizes, strides, offset + g->offset));
+    if (!needs(0)) return;
+    const Tensor outside = clone(g);
+    fill_(as_strided(outside, sizes, strides, offset), Scalar(0));
+    out[0] = permute(outside, inverse(order));
   }
-  Dims base_sizes, base_strides;
-  int64_t base_offset;
-  Dims sizes, strides;
+  Dims order, sizes, strides;
   int64_t offset;
 };
 
@@ -109,13 +124,7 @@ void refresh_view_history(const Tensor &t) {
   m.history_version = t.version();
   const Tensor base = m.base;
   if (!base.requires_grad()) return;
-  const Dims base_sizes = base.sizes(), base_strides = base.strides(), sizes = t.sizes(), strides = t.strides();
-  const int64_t offset = t->offset - base->offset;
-  auto backward = [=](Node &, const Tensor &g, Tensors &out) {
-    Tensor full = alias(zeros(base_sizes, g.dtype(), g.device()), base_sizes, base_strides, 0);
-    copy_into(alias(full, sizes, strides, offset), g);
-    out[0] = contiguous(full);
-  };
+  auto backward = [gradient = strided_gradient(base, t.sizes(), t.strides(), t->offset)](Node &, const Tensor &g, Tensors &out) { out[0] = gradient(g); };
   Ref<Node> node(new OpNode<decltype(backward)>("AsStridedBackward", backward));
   node->edges.push_back(gradient_edge(base));
   m.grad_fn = node;
@@ -123,6 +132,21 @@ void refresh_view_history(const Tensor &t) {
 }
 
 }  // namespace
+
+std::function<Tensor(const Tensor &)> strided_gradient(const Tensor &base, const Dims &sizes, const Dims &strides, int64_t offset) {
+  const bool is_dense = dense(base);
+  const Dims order = memory_order(base.sizes(), base.strides());
+  Dims in_memory = order;
+  for (size_t i = 0; i < order.size(); ++i) in_memory[i] = base.sizes()[order[i]];
+  return [=, from = base->offset](const Tensor &g) {
+    if (!is_dense) throw Error(ErrorKind::NotImplemented, "[as_strided] gradient for a tensor that isn't dense: clone() it first");
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (strides[i] == 0 && sizes[i] > 1) throw Error(ErrorKind::NotImplemented, "[as_strided] gradient of an overlapping view");
+    const Tensor whole = zeros(in_memory, g.dtype(), g.device());
+    copy_(as_strided(whole, sizes, strides, offset - from), g);
+    return permute(whole, inverse(order));
+  };
+}
 
 Ref<Node> Tensor::grad_fn() const {
   if (!impl_->autograd) return {};

@@ -127,6 +127,9 @@ void record(const Tensor &out, const char *name, std::initializer_list<const Ten
 Tensor make_view(const Tensor &t, const char *name, const Dims &sizes, const Dims &strides, int64_t offset,
                  std::function<Tensor(const Tensor &)> backward);
 
+// Gradient of as_strided(base, sizes, strides, offset): zeros with g in its place.
+std::function<Tensor(const Tensor &)> strided_gradient(const Tensor &base, const Dims &sizes, const Dims &strides, int64_t offset);
+
 // For in-place ops. before_inplace refuses illegal targets and returns self with its present history; after_inplace gives self the
 // history of `result` (made from that), through its base if self is a view.
 Tensor before_inplace(const char *op, const Tensor &self, bool other_needs_grad);

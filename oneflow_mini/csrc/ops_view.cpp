@@ -68,15 +68,7 @@ Tensor as_strided(const Tensor &t, const Dims &sizes, const Dims &strides, int64
   if (low < 0 || (count(sizes) > 0 && high >= limit))
     throw Error(ErrorKind::Value, "[as_strided] out of bounds: got sizes " + to_string(sizes) + ", strides " + to_string(strides) + ", offset " + std::to_string(offset) +
                                       " for a storage of " + std::to_string(limit) + " elements");
-  const Dims base_sizes = t.sizes(), base_strides = t.strides();
-  const int64_t base_offset = t->offset;
-  return make_view(t, "AsStridedBackward", sizes, strides, offset, [=](const Tensor &g) {
-    for (size_t i = 0; i < sizes.size(); ++i)
-      if (strides[i] == 0 && sizes[i] > 1) throw Error(ErrorKind::NotImplemented, "[as_strided] gradient of an overlapping view");
-    Tensor whole = alias(zeros(base_sizes, g.dtype(), g.device()), base_sizes, base_strides, 0);
-    copy_into(alias(whole, sizes, strides, offset - base_offset), g);
-    return contiguous(whole);
-  });
+  return make_view(t, "AsStridedBackward", sizes, strides, offset, strided_gradient(t, sizes, strides, offset));
 }
 
 Tensor view(const Tensor &t, Dims sizes) {

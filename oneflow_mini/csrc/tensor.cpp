@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "autograd.hpp"
+#include "fp_mode.hpp"
 
 extern "C" {
 #include <hal/numerics/numerics.h>
@@ -135,13 +136,23 @@ uint64_t scalar_bits(const char *op, Scalar s, hal_dtype dtype) {
     case HAL_I16: return integer(-32768, 32767, 0xffff);
     case HAL_I32: return integer(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max(), 0xffffffffu);
     case HAL_I64: return integer(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), ~uint64_t{0});
-    case HAL_F16: return s.kind == Scalar::Float ? hal_f64_to_f16(s.d) : hal_i64_to_f16(s.i);
-    case HAL_BF16: return s.kind == Scalar::Float ? hal_f64_to_bf16(s.d) : hal_i64_to_bf16(s.i);
+    case HAL_F16:
+    case HAL_BF16:
     case HAL_F32: {
-      const float f = s.kind == Scalar::Float ? static_cast<float>(s.d) : static_cast<float>(s.i);
+      const hal::DefaultFpMode mode;       // the caller may have set flush-to-zero
+      const volatile double given = s.d;  // volatile in and out: the conversion stays inside the mode's scope
+      const double d = given;
       uint32_t bits;
-      std::memcpy(&bits, &f, 4);
-      return bits;
+      if (dtype == HAL_F16) {
+        bits = s.kind == Scalar::Float ? hal_f64_to_f16(d) : hal_i64_to_f16(s.i);
+      } else if (dtype == HAL_BF16) {
+        bits = s.kind == Scalar::Float ? hal_f64_to_bf16(d) : hal_i64_to_bf16(s.i);
+      } else {
+        const float f = s.kind == Scalar::Float ? static_cast<float>(d) : static_cast<float>(s.i);
+        std::memcpy(&bits, &f, 4);
+      }
+      const volatile uint32_t result = bits;
+      return result;
     }
     case HAL_F64: {
       uint64_t bits;

@@ -380,7 +380,7 @@ def test_function_mistakes(f64):
         make(lambda g: g).backward()
     with pytest.raises(RuntimeError, match="different from None at position 2"):
         make(lambda g: (g, g)).backward()
-    with pytest.raises(RuntimeError, match="shape"):
+    with pytest.raises((RuntimeError, ValueError), match="shape"):
         make(lambda g: (flow.ones(5, dtype=flow.float64), None)).backward()
     with pytest.raises(TypeError, match="str"):
         make(lambda g: ("no", None)).backward()
@@ -417,7 +417,7 @@ def test_once_differentiable(f64):
     out = flow.ones(2, dtype=flow.float64, requires_grad=True)
     (g,) = grad(Once.apply(x), x, out, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
-        grad(g.sum(), x)
+        g.sum().backward()
 
 
 def test_gradcheck_finds_a_wrong_gradient(f64):

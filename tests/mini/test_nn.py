@@ -85,7 +85,7 @@ def test_attribute_rules():
     assert not hasattr(net, "fc")
     with pytest.raises(KeyError, match="already exists"):
         net.register_buffer("body", flow.zeros(1))
-    with pytest.raises(KeyError, match="can't contain"):
+    with pytest.raises(KeyError, match=r"can.*t contain"):
         net.register_parameter("a.b", None)
 
     class NoInit(nn.Module):

@@ -41,9 +41,17 @@ struct State {  // of one recording of an event
     return changed.wait_for(lock, std::chrono::nanoseconds(timeout_ns), [&] { return done; });
   }
 };
-struct hal_device { int unused; };
-struct hal_memory { std::vector<char> data; std::atomic<int> in_flight{0}; };
-struct hal_event { uint32_t flags; std::shared_ptr<State> state; };
+struct hal_device {
+  int unused;
+};
+struct hal_memory {
+  std::vector<char> data;
+  std::atomic<int> in_flight{0};
+};
+struct hal_event {
+  uint32_t flags;
+  std::shared_ptr<State> state;
+};
 struct hal_stream {
   std::mutex mutex;
   std::condition_variable changed;
@@ -103,7 +111,9 @@ static hal_status device_properties(hal_device *, hal_device_properties *out) {
   std::memcpy(out, &p, std::min<size_t>(sizeof(p), p.struct_size));
   return HAL_OK;
 }
-static hal_status device_memory_info(hal_device *, uint64_t *free_bytes, uint64_t *total) { return *free_bytes = *total = uint64_t(1) << 30, HAL_OK; }
+static hal_status device_memory_info(hal_device *, uint64_t *free_bytes, uint64_t *total) {
+  return *free_bytes = *total = uint64_t(1) << 30, HAL_OK;
+}
 
 static hal_status memory_alloc(hal_device *, hal_memory_kind, uint64_t size, uint64_t, hal_memory **out) {
   *out = new hal_memory;
@@ -117,7 +127,9 @@ static void memory_free(hal_device *, hal_memory *memory) {
   delete memory;
 }
 static char *at(hal_buffer b) { return b.memory->data.data() + b.offset; }
-static void check_range(hal_buffer b, uint64_t size) { REQUIRE(b.offset + size <= b.memory->data.size(), "a copy reaches outside its memory"); }
+static void check_range(hal_buffer b, uint64_t size) {
+  REQUIRE(b.offset + size <= b.memory->data.size(), "a copy reaches outside its memory");
+}
 static hal_status copy_from_host(hal_stream *stream, hal_buffer dst, const void *src, uint64_t size) {
   check_range(dst, size);
   auto staged = std::make_shared<std::vector<char>>(static_cast<const char *>(src), static_cast<const char *>(src) + size);
@@ -175,7 +187,9 @@ static hal_status event_record(hal_event *event, hal_stream *stream) {
   stream->submit([=] { state->finish(); });
   return HAL_OK;
 }
-static hal_status event_synchronize(hal_event *event, uint64_t timeout_ns) { return !event->state || event->state->wait(timeout_ns) ? HAL_OK : HAL_ERROR_TIMEOUT; }
+static hal_status event_synchronize(hal_event *event, uint64_t timeout_ns) {
+  return !event->state || event->state->wait(timeout_ns) ? HAL_OK : HAL_ERROR_TIMEOUT;
+}
 static hal_status event_query(hal_event *event) { return !event->state || event->state->wait(0) ? HAL_OK : HAL_NOT_READY; }
 static hal_status event_signal(hal_event *event, hal_status) {
   if (event->state->wait(0)) return fail(HAL_ERROR_INVALID_ARGUMENT, "signalled already");
@@ -183,11 +197,14 @@ static hal_status event_signal(hal_event *event, hal_status) {
 }
 
 static const uint32_t F32 = HAL_DTYPE_BIT(HAL_F32);
-static hal_kernel_info row(const char *op, uint32_t flags, hal_numerics numerics) { return {sizeof(hal_kernel_info), flags, op, F32, numerics, HAL_KERNEL_NATIVE, 0}; }
+static hal_kernel_info row(const char *op, uint32_t flags, hal_numerics numerics) {
+  return {sizeof(hal_kernel_info), flags, op, F32, numerics, HAL_KERNEL_NATIVE, 0};
+}
 static hal_status kernel_list(hal_device *, const hal_kernel_info **rows, uint32_t *count) {
   static const hal_kernel_info table[] = {row("add", HAL_KERNEL_CONTIGUOUS | HAL_KERNEL_DYNAMIC_SHAPES, HAL_NUMERICS_REPRODUCIBLE),
-                                          row("neg", HAL_KERNEL_CONTIGUOUS, HAL_NUMERICS_REPRODUCIBLE), row("mul", 0, HAL_NUMERICS_REPRODUCIBLE),
-                                          row("mul", 0, HAL_NUMERICS_FAST), row("copy", 0, HAL_NUMERICS_REPRODUCIBLE)};
+                                          row("neg", HAL_KERNEL_CONTIGUOUS, HAL_NUMERICS_REPRODUCIBLE),
+                                          row("mul", 0, HAL_NUMERICS_REPRODUCIBLE), row("mul", 0, HAL_NUMERICS_FAST),
+                                          row("copy", 0, HAL_NUMERICS_REPRODUCIBLE)};
   *rows = table;
   *count = sizeof(table) / sizeof(table[0]);
   return HAL_OK;
@@ -248,7 +265,8 @@ static hal_status kernel_launch(hal_stream *stream, hal_executable *executable, 
     for (uint32_t d = 0; d < out.rank; ++d) count *= out.dims[d];
     auto value = [&](size_t i, int64_t k) {
       float x;
-      std::memcpy(&x, buffers[i].memory ? at(buffers[i]) + 4 * place(operands[i], k) : reinterpret_cast<const char *>(&buffers[i].immediate), 4);
+      std::memcpy(
+          &x, buffers[i].memory ? at(buffers[i]) + 4 * place(operands[i], k) : reinterpret_cast<const char *>(&buffers[i].immediate), 4);
       return x;
     };
     for (int64_t k = 0; k < count; ++k) {
@@ -286,7 +304,8 @@ extern "C" hal_status hal_plugin_entry(const hal_host_api *host_api, const hal_p
   memory.alloc = memory_alloc, memory.free = memory_free;
   memory.copy_from_host = copy_from_host, memory.copy_to_host = copy_to_host, memory.copy = copy;
   static hal_stream_api stream{};
-  stream = {sizeof(stream), stream_create, stream_destroy, stream_query, stream_synchronize, stream_get_error, stream_wait_event, nullptr, nullptr};
+  stream = {sizeof(stream),   stream_create,     stream_destroy, stream_query, stream_synchronize,
+            stream_get_error, stream_wait_event, nullptr,        nullptr};
   static hal_event_api event{};
   event = {sizeof(event), event_create, event_destroy, event_record, event_query, event_synchronize, nullptr, event_signal, nullptr};
   static hal_kernel_api kernel{};

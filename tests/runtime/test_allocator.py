@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 
@@ -50,7 +51,7 @@ def test_live_buffers_never_overlap(device: hal.Device) -> None:
             nbytes = int(rng.choice(sizes))
             live.append((empty(device, nbytes), nbytes))
         spans = sorted((a._address[0], a._address[1], a._address[1] + n) for a, n in live)
-        for (memory, _, end), (next_memory, begin, _) in zip(spans, spans[1:]):
+        for (memory, _, end), (next_memory, begin, _) in itertools.pairwise(spans):
             assert memory != next_memory or end <= begin
     assert device.memory_stats()["allocated"] >= sum(n for _, n in live)
 
@@ -140,7 +141,8 @@ def test_memory_of_a_dropped_stream_comes_back(device: hal.Device) -> None:
 def test_limit_and_recovery(device: hal.Device) -> None:
     device.set_memory_limit(16 * MIB)
     held = [empty(device, 4 * MIB) for _ in range(3)]
-    with pytest.raises(hal.OutOfMemoryError, match=rf"\[allocate\] out of memory on {device.name}: requested {8 * MIB} bytes, .*limit {16 * MIB}"):
+    words = rf"\[allocate\] out of memory on {device.name}: requested {8 * MIB} bytes, .*limit {16 * MIB}"
+    with pytest.raises(hal.OutOfMemoryError, match=words):
         empty(device, 8 * MIB)
     assert device.memory_stats()["retries"] >= 1
     # Cached memory in blocks of the wrong size doesn't count against a request.

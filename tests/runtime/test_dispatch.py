@@ -102,7 +102,7 @@ def test_empty_operands(device: hal.Device) -> None:
 def test_round_trip_of_every_dtype(device: hal.Device) -> None:
     import ml_dtypes
 
-    for name in "bool uint8 int8 int16 int32 int64 float16 float32 float64".split():
+    for name in ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]:
         values = np.array([[0, 1], [1, 0]], dtype=name)
         out = hal.array(values, device=device).numpy()
         assert out.dtype == values.dtype
@@ -193,7 +193,15 @@ def test_infer_errors(device: hal.Device, op: str, inputs: list, attributes: dic
 
 @pytest.mark.parametrize(
     ("size", "kernel", "stride", "padding", "dilation", "ceil"),
-    [(5, 2, 2, 0, 1, 0), (5, 2, 2, 0, 1, 1), (6, 3, 2, 1, 1, 1), (7, 3, 3, 1, 2, 1), (4, 2, 3, 1, 1, 1), (1, 1, 2, 0, 1, 1), (10, 3, 4, 1, 1, 1)],
+    [
+        (5, 2, 2, 0, 1, 0),
+        (5, 2, 2, 0, 1, 1),
+        (6, 3, 2, 1, 1, 1),
+        (7, 3, 3, 1, 2, 1),
+        (4, 2, 3, 1, 1, 1),
+        (1, 1, 2, 0, 1, 1),
+        (10, 3, 4, 1, 1, 1),
+    ],
 )
 def test_pool_sizes_follow_pytorch(device: hal.Device, size: int, kernel: int, stride: int, padding: int, dilation: int, ceil: int) -> None:
     """PyTorch's pooling_output_shape: the last window must start inside the input or the left padding."""
@@ -216,7 +224,9 @@ def test_wrong_outputs(device: hal.Device) -> None:
         hal.run("fill", [1.0], dtype="f32")
 
 
-@pytest.mark.parametrize(("shape", "strides", "offset"), [((5,), (1,), 0), ((2,), (-1,), 0), ((1,), (1,), 9**18), ((2,), (2**62,), 0), ((1,), (1,), -1)])
+@pytest.mark.parametrize(
+    ("shape", "strides", "offset"), [((5,), (1,), 0), ((2,), (-1,), 0), ((1,), (1,), 9**18), ((2,), (2**62,), 0), ((1,), (1,), -1)]
+)
 def test_views_stay_inside_the_buffer(device: hal.Device, shape: tuple, strides: tuple, offset: int) -> None:
     x = hal.empty((4,), "f64", device)  # its buffer has 64 bytes
     if (shape, offset) == ((5,), 0):

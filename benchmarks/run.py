@@ -1,0 +1,118 @@
+"""Times oneflow_mini against PyTorch on the CPU, in turn, and prints the ratios.
+
+    python benchmarks/run.py [--rounds 5] [--device cpu:0] [--torch-python PATH] [--write] [--json]
+
+PyTorch is installed into an environment of its own (build/torch-venv) unless --torch-python names one that has it. --write
+puts the table into docs/benchmarks.md. Nothing else should run on the machine meanwhile.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+TORCH = "torch==2.13.0"
+PAGE = ROOT / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+
+
+def torch_python() -> str:
+    """Python of an environment that has PyTorch; made on first use."""
+    venv = ROOT / "build" / "torch-venv"
+    python = venv / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", TORCH, "numpy"], check=True)
+    return str(python)
+
+
+def measure(python: str, framework: str, device: str | None) -> dict[str, float]:
+    command = [python, str(ROOT / "benchmarks" / "cases.py"), framework, *([device] if device and framework != "torch" else [])]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def import_time() -> float:
+    """Seconds that ``import oneflow_mini`` adds to a Python that does nothing; median of 5."""
+
+    def one(code: str) -> float:
+        script = f"import time; s = time.perf_counter(); {code}; print(time.perf_counter() - s)"
+        return float(subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout)
+
+    return statistics.median(one("import oneflow_mini") for _ in range(5))
+
+
+def noop_launch_ns(device: str | None) -> float:
+    """Nanoseconds of one launch of a prepared one-element kernel through the ABI, from C++; median of 5."""
+    import hal
+
+    name = device or hal.host_device().name
+    return statistics.median(hal.bench_noop_launch(hal.device(name), 100000) for _ in range(5))
+
+
+def machine() -> str:
+    model = next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), platform.processor())
+    return f"{model}, {len(__import__('os').sched_getaffinity(0))} cores, {platform.system()}, Python {platform.python_version()}"
+
+
+def show(seconds: float) -> str:
+    return f"{seconds * 1e6:.2f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+
+
+def markdown(rows: list[tuple[str, float, float]], extra: dict[str, str], rounds: int) -> str:
+    lines = [f"{datetime.date.today().isoformat()}, {machine()}, 2 threads, median of {rounds} rounds in turn with {TORCH}.", ""]
+    lines += ["| work | oneflow_mini | PyTorch | ratio |", "|---|---|---|---|"]
+    lines += [f"| {name} | {show(ours)} | {show(theirs)} | {ours / theirs:.2f} |" for name, ours, theirs in rows]
+    lines += ["", "| | |", "|---|---|", *[f"| {k} | {v} |" for k, v in extra.items()]]
+    return "\n".join(lines)
+
+
+def main(
+    rounds: Annotated[int, typer.Option(help="Times that each framework is run.")] = 5,
+    device: Annotated[str | None, typer.Option(help="Device of oneflow_mini; default: the host device.")] = None,
+    torch: Annotated[str | None, typer.Option("--torch-python", help="A Python that has PyTorch.")] = None,
+    write: Annotated[bool, typer.Option("--write", help="Put the table into docs/benchmarks.md.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Time oneflow_mini against PyTorch on the CPU."""
+    console = Console(stderr=as_json)
+    other = torch or torch_python()
+    ours: list[dict[str, float]] = []
+    theirs: list[dict[str, float]] = []
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("measuring", total=2 * rounds)
+        for _ in range(rounds):
+            ours.append(measure(sys.executable, "oneflow_mini", device))
+            progress.advance(task)
+            theirs.append(measure(other, "torch", device))
+            progress.advance(task)
+    rows = [(name, statistics.median(r[name] for r in ours), statistics.median(r[name] for r in theirs)) for name in ours[0]]
+    extra = {"launch of a prepared kernel through the ABI, from C++": f"{noop_launch_ns(device):.0f} ns", "`import oneflow_mini`": f"{import_time():.2f} s"}
+    if as_json:
+        print(json.dumps({"rows": [{"work": n, "ours_s": o, "torch_s": t, "ratio": o / t} for n, o, t in rows], "extra": extra, "machine": machine()}))
+    table = Table("work", "oneflow_mini", "PyTorch", "ratio")
+    for name, o, t in rows:
+        table.add_row(name, show(o), show(t), f"{o / t:.2f}")
+    console.print(table)
+    for name, value in extra.items():
+        console.print(f"{name}: {value}")
+    if write:
+        page = PAGE.read_text(encoding="utf-8")
+        head, rest = page.split(BEGIN)
+        PAGE.write_text(head + BEGIN + "\n" + markdown(rows, extra, rounds) + "\n" + END + rest.split(END)[1], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)

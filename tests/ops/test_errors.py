@@ -1,0 +1,48 @@
+"""What numerics.md calls an error is an exception that names op and operand; the device works on afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hal
+
+NOTHING = np.zeros((2, 0), np.float32)
+PAIR = np.zeros((2, 3), np.float32)
+PLANE = np.zeros((1, 1, 2, 2), np.float32)
+
+CALLS: dict[str, tuple[str, list[Any], dict | None, dict, type[Exception], str]] = {
+    "amax-of-nothing": ("amax", [NOTHING], {"axes": 2}, {}, ValueError, "nothing to reduce"),
+    "argmin-of-nothing": ("argmin", [NOTHING], {"axes": 2}, {}, ValueError, "nothing to reduce"),
+    "axes": ("sum", [PAIR], {"axes": 4}, {}, IndexError, "axes"),
+    "axis": ("softmax", [PAIR], {"axis": 2}, {}, IndexError, "axis"),
+    "target-high": ("nll_loss", [PAIR, np.array([0, 3])], None, {}, ValueError, "target"),
+    "target-low": ("nll_loss", [PAIR, np.array([-1, 0])], None, {}, ValueError, "target"),
+    "target-backward": ("nll_loss_backward", [PAIR[:, 0].copy(), np.array([0, 7])], None, {"shape": (2, 3)}, ValueError, "target"),
+    "gather-index": ("max_pool2d_gather", [PLANE, np.full((1, 1, 1, 1), 4)], None, {}, ValueError, "index"),
+    "backward-index": ("max_pool2d_backward", [PLANE, np.full((1, 1, 2, 2), -1)], {}, {"shape": (1, 1, 2, 2)}, ValueError, "index"),
+    "inner-sizes": ("matmul", [PAIR, PAIR], None, {}, ValueError, "inner sizes"),
+    "broadcast": ("add", [PAIR, NOTHING], None, {}, ValueError, "broadcast"),
+    "dtypes": ("add", [PAIR, PAIR.astype(np.float64)], None, {}, TypeError, "dtype"),
+    "dtype-of-op": ("exp", [np.zeros(3, np.int32)], None, {}, TypeError, "dtype"),
+    "scalar-too-large": ("add", [np.zeros(3, np.int8), 128], None, {}, ValueError, "fit"),
+    "channels": ("conv2d", [PLANE, np.zeros((1, 2, 1, 1), np.float32)], None, {}, ValueError, "channels"),
+    "kernel-too-large": ("conv2d", [PLANE, np.zeros((1, 1, 3, 3), np.float32)], None, {}, ValueError, "kernel"),
+    "unknown-op": ("no_such_op", [PAIR], None, {}, ValueError, "no_such_op"),
+    "unknown-attribute": ("sum", [PAIR], {"axis": 0}, {}, ValueError, "axis"),
+    "no-dtype": ("fill", [1.0], None, {"shape": (2,)}, TypeError, "dtype"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_error(name: str, device) -> None:
+    op, inputs, attributes, options, kind, text = CALLS[name]
+    arrays = [hal.array(i, device=device) if isinstance(i, np.ndarray) else i for i in inputs]
+    with pytest.raises(kind, match=text):
+        out = hal.run(op, arrays, attributes, **options)
+        for array in out if isinstance(out, tuple) else (out,):
+            array.numpy()
+    device.synchronize()  # told once
+    assert hal.run("add", [hal.array(PAIR, device=device), 1.0]).numpy().sum() == 6
