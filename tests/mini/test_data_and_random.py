@@ -90,7 +90,11 @@ def test_iterable_and_samplers():
     drawn = list(RandomSampler(range(3), replacement=True, num_samples=50))
     assert len(drawn) == 50 and set(drawn) == {0, 1, 2}
     assert sorted(RandomSampler(range(4))) == [0, 1, 2, 3]
-    for options in ({"sampler": [1], "shuffle": True}, {"batch_sampler": [[0]], "drop_last": True}, {"batch_size": None, "drop_last": True}):
+    for options in (
+        {"sampler": [1], "shuffle": True},
+        {"batch_sampler": [[0]], "drop_last": True},
+        {"batch_size": None, "drop_last": True},
+    ):
         with pytest.raises(ValueError):
             DataLoader(range(3), **options)
 
@@ -136,7 +140,9 @@ def test_generators_are_apart():
 
 
 def test_randperm_bernoulli_linspace():
-    assert sorted(flow.randperm(50).tolist()) == list(range(50)) and flow.randperm(0).tolist() == [] and flow.randperm(3).dtype == flow.int64
+    assert (
+        sorted(flow.randperm(50).tolist()) == list(range(50)) and flow.randperm(0).tolist() == [] and flow.randperm(3).dtype == flow.int64
+    )
     flow.manual_seed(2)
     keys = flow.rand(50, dtype=flow.float64).numpy()
     flow.manual_seed(2)
