@@ -63,7 +63,10 @@ def noop_launch_ns(device: str | None) -> float:
 
 
 def machine() -> str:
-    model = next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), platform.processor())
+    model = next(
+        (line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
+        platform.processor(),
+    )
     return f"{model}, {len(__import__('os').sched_getaffinity(0))} cores, {platform.system()}, Python {platform.python_version()}"
 
 
@@ -99,9 +102,16 @@ def main(
             theirs.append(measure(other, "torch", device))
             progress.advance(task)
     rows = [(name, statistics.median(r[name] for r in ours), statistics.median(r[name] for r in theirs)) for name in ours[0]]
-    extra = {"launch of a prepared kernel through the ABI, from C++": f"{noop_launch_ns(device):.0f} ns", "`import oneflow_mini`": f"{import_time():.2f} s"}
+    extra = {
+        "launch of a prepared kernel through the ABI, from C++": f"{noop_launch_ns(device):.0f} ns",
+        "`import oneflow_mini`": f"{import_time():.2f} s",
+    }
     if as_json:
-        print(json.dumps({"rows": [{"work": n, "ours_s": o, "torch_s": t, "ratio": o / t} for n, o, t in rows], "extra": extra, "machine": machine()}))
+        print(
+            json.dumps(
+                {"rows": [{"work": n, "ours_s": o, "torch_s": t, "ratio": o / t} for n, o, t in rows], "extra": extra, "machine": machine()}
+            )
+        )
     table = Table("work", "oneflow_mini", "PyTorch", "ratio")
     for name, o, t in rows:
         table.add_row(name, show(o), show(t), f"{o / t:.2f}")

@@ -174,6 +174,10 @@ def main() -> int:
     parser.add_argument("--out", default=".", help="folder for loss.png and model.safetensors (default: the current one)")
     parser.add_argument("--json", action="store_true", help="print the results as JSON, without progress bar")
     arguments = parser.parse_args()
+    try:
+        flow.device(arguments.device)
+    except ValueError as error:
+        parser.error(str(error))
     result = run(arguments)
     if arguments.json:
         print(json.dumps(result, indent=2))

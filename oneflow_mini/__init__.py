@@ -8,6 +8,7 @@
 # ruff: noqa: E402, F401, I001  (names for users, in an order that matters)
 from math import e, inf, nan, pi
 from pkgutil import extend_path
+from typing import TYPE_CHECKING
 
 __path__ = extend_path(__path__, __name__)  # the compiled half may be installed elsewhere
 
@@ -15,6 +16,10 @@ import hal as _hal  # first: it registers hal.Device, which _C's functions take
 
 from . import _C
 from ._C import Generator, Tensor, default_generator, dtype, get_default_dtype, is_grad_enabled, set_default_dtype
+
+if TYPE_CHECKING:  # what the update below does, for type checkers
+    from ._C import *  # noqa: F403
+
 
 # Ops and factories come straight from the compiled half: no Python frame between the user and the dispatcher.
 _PRIVATE_TO_C = {"run_backward", "make_function_node", "current_node", "set_history", "sgd_step_", "adam_step_", "host_math", "bool_"}
@@ -39,14 +44,26 @@ from ._composites import (
     var,
 )
 from ._type_info import finfo, iinfo
-from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # type: ignore[assignment]
 from .random import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .serialization import load, save
 from ._tensor_str import set_printoptions
 from . import autograd, nn, optim, random, types, utils
 
-Size = getattr(_C, "Size", tuple)
+Size = getattr(_C, "Size", tuple)  # type: ignore[misc]
 __version__ = _hal.__version__ if hasattr(_hal, "__version__") else "0.1.0"
+
+
+def __getattr__(name):  # type: ignore[no-untyped-def]
+    """``flow.<device id>`` for the devices that discovery finds; they are looked for when first asked for."""
+    if not name.startswith("_"):
+        from ._device_namespace import find
+
+        namespace = find(name)
+        if namespace is not None:
+            globals()[name] = namespace
+            return namespace
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def synchronize(device=None):  # type: ignore[no-untyped-def]
@@ -71,4 +88,4 @@ for _n, _t in {
     "float64": "float64", "double": "float64",
 }.items():  # fmt: skip
     globals()[_n] = getattr(_C, _t)
-del _n, _t, extend_path
+del _n, _t, extend_path, TYPE_CHECKING

@@ -1,5 +1,6 @@
 // Making, casting, copying and moving tensors.
 #include "autograd.hpp"
+#include "fp_mode.hpp"
 #include "launch.hpp"
 #include "op_ids.hpp"
 
@@ -151,9 +152,12 @@ Scalar item(const Tensor &t) {
     case HAL_BF16:
       return Scalar(static_cast<double>(hal_bf16_to_f32(static_cast<uint16_t>(bits))));
     case HAL_F32: {
+      const hal::DefaultFpMode mode;  // the caller may have set denormals-are-zero
       float f;
       std::memcpy(&f, &bits, 4);
-      return Scalar(static_cast<double>(f));
+      const volatile float given = f;
+      const volatile double wide = given;
+      return Scalar(static_cast<double>(wide));
     }
     default: {
       double d;

@@ -211,3 +211,16 @@ def test_composites(rng):
     assert flow.allclose(t, t + 1e-9) and not flow.allclose(t, t + 1e-3) and flow.equal(t, t.clone()) and not flow.equal(t, t[0])
     nan = flow.tensor([float("nan"), float("inf")])
     assert flow.isclose(nan, nan).tolist() == [False, True] and flow.isclose(nan, nan, equal_nan=True).tolist() == [True, True]
+
+
+def test_device_namespaces_come_from_discovery():
+    import hal
+
+    host = hal.host_device()
+    namespace = getattr(flow, host.id)
+    assert namespace.is_available() and namespace.device_count() >= 1
+    namespace.synchronize()
+    namespace.empty_cache(0)
+    assert namespace.memory_stats() and len(namespace.mem_get_info()) == 2
+    with pytest.raises(AttributeError, match="nochip"):
+        flow.nochip.is_available()

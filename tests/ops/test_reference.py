@@ -54,7 +54,7 @@ def test_one_rounding_from_64_bits(source: str, target: str) -> None:
     """Just beside half-way points of the target, where rounding through an intermediate format errs; judged by fractions."""
     bits = {"f16": 11, "bf16": 8, "f32": 24}[target]
     values = []
-    for shift in range(0, 5):
+    for shift in range(5):
         for odd in (0, 1):
             mantissa = (1 << (bits - 1)) + 2 * int(RNG.integers(0, 1 << (bits - 2))) + odd
             half_way = ((2 * mantissa + 1) << (shift + 40 - bits)) if source == "i64" else (2 * mantissa + 1) * 2.0 ** (-bits - shift)
@@ -409,7 +409,7 @@ def test_philox_known_answers() -> None:
 def test_random_numbers_have_their_distributions() -> None:
     for dtype in FLOATS:
         u = evaluate("random_uniform", [5, 0, 0.0, 1.0], shape=(20_000,), dtype=dtype).astype(np.float64)
-        assert 0 <= u.min() and u.max() < 1 and abs(u.mean() - 0.5) < 0.01
+        assert u.min() >= 0 and u.max() < 1 and abs(u.mean() - 0.5) < 0.01
         z = evaluate("random_normal", [6, 8, 1.0, 2.0], shape=(20_001,), dtype=dtype).astype(np.float64)
         assert abs(z.mean() - 1) < 0.05 and abs(z.std() - 2) < 0.05
     assert abs(evaluate("random_bernoulli", [7, 0, 0.25], shape=(20_000,)).mean() - 0.25) < 0.01

@@ -66,7 +66,7 @@ const Isa &load(const Candidate &candidate) {
   isa.rows = kernels(&host());
   for (const KernelRow &row : *isa.rows) {
     isa.infos.push_back({sizeof(hal_kernel_info), 0, row.op, row.dtypes, HAL_NUMERICS_REPRODUCIBLE, HAL_KERNEL_NATIVE, 0});
-    isa.by_op[row.op].push_back(&row);
+    if (!isa.by_op.emplace(row.op, &row).second) throw IsaUnavailable(path + " has two rows for " + row.op);
   }
   return loaded.emplace(candidate.name, std::move(isa)).first->second;
 }

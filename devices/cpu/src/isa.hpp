@@ -14,7 +14,7 @@ struct Isa {
   std::string name;
   const KernelRows *rows = nullptr;
   std::vector<hal_kernel_info> infos;                                     // one per row, in order
-  std::unordered_map<std::string, std::vector<const KernelRow *>> by_op;  // rows of an op, in order
+  std::unordered_map<std::string, const KernelRow *> by_op;  // one row an op: its factory picks by dtype
 };
 
 // The library for `name`, or, if `name` is empty, that of HAL_CPU_ISA or else the best that this CPU runs.

@@ -67,16 +67,10 @@ hal_status list(hal_device *device, const hal_kernel_info **rows, uint32_t *coun
   return HAL_OK;
 }
 
-// The first row whose factory takes the op; what the last one said if none does.
 std::unique_ptr<Kernel> make_kernel(const Isa &isa, const hal_op &op) {
   const auto found = isa.by_op.find(op.name);
   if (found == isa.by_op.end()) throw Unsupported(std::string("[") + op.name + "] no kernel on this device");
-  const size_t rows = found->second.size();
-  for (size_t i = 0; i + 1 < rows; ++i) try {
-      return found->second[i]->make(op);
-    } catch (const Unsupported &) {
-    }
-  return found->second[rows - 1]->make(op);
+  return found->second->make(op);
 }
 
 hal_status prepare(hal_device *device, const hal_op *op, hal_executable **out, uint64_t *workspace_size) {
