@@ -89,7 +89,7 @@ class MultiplicativeLR(LambdaLR):
     """Multiplies the rate by lr_lambda(epoch)."""
 
     def get_lr(self) -> list[float]:
-        return self._current if self.last_epoch == 0 else [lr * f(self.last_epoch) for lr, f in zip(self._current, self.lr_lambdas)]  # noqa: B905
+        return self._current if self.last_epoch == 0 else [lr * f(self.last_epoch) for lr, f in zip(self._current, self.lr_lambdas)]
 
 
 class StepLR(LRScheduler):

@@ -12,7 +12,7 @@ import oneflow_mini as flow
 import oneflow_mini.nn.functional as F
 from oneflow_mini import nn
 
-a = lambda *shape: flow.zeros(*shape)  # noqa: E731
+a = lambda *shape: flow.zeros(*shape)
 EXPECTED = (ValueError, TypeError, IndexError, RuntimeError)  # hal.Error is a RuntimeError
 
 CASES = {

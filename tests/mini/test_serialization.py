@@ -81,7 +81,7 @@ def test_names_that_collide(tmp_path):
 
 
 def test_model_round_trip(tmp_path):
-    make = lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 2))  # noqa: E731
+    make = lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 2))
     a, b = make(), make()
     flow.save(a.state_dict(), tmp_path / "model.safetensors")
     state = flow.load(str(tmp_path / "model.safetensors"))
