@@ -10,7 +10,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find hal devices oneflow_mini c
              \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.py' -o -name '*.pyi' -o -name '*.cmake' -o -name 'CMakeLists.txt' \) \
              -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: demo test test-full bench lint build clean
+.PHONY: demo test test-full bench lint format build clean
 
 $(VENV)/.tools: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -46,10 +46,14 @@ bench: $(VENV)/.built
 	$(BIN)/python benchmarks/run.py
 
 lint: $(VENV)/.tools
-	$(BIN)/python -m pip install --quiet 'ruff>=0.6' 'mypy>=1.11' 'clang-format>=18' numpy typer rich safetensors
+	$(BIN)/python -m pip install --quiet ruff==0.17.6 mypy==2.4.1 clang-format==23.1.5 numpy typer rich safetensors
 	$(BIN)/ruff check hal devices oneflow_mini conformance tests examples benchmarks
 	$(BIN)/mypy hal oneflow_mini conformance
 	git ls-files '*.cpp' '*.hpp' '*.h' '*.c' | xargs $(BIN)/clang-format --dry-run --Werror
+
+format:
+	git ls-files '*.cpp' '*.hpp' '*.h' '*.c' | xargs $(BIN)/clang-format -i
+	$(BIN)/ruff check --fix hal devices oneflow_mini conformance tests examples benchmarks
 
 clean:
 	rm -rf build $(VENV) dist

@@ -26,4 +26,6 @@ def test_golden_results(isa: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], env={**os.environ, "HAL_CPU_ISA": isa}, capture_output=True, text=True, timeout=380
     )
+    if "this CPU doesn't run isa=" in done.stderr:
+        pytest.skip(f"this machine doesn't run {isa}")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -13,7 +13,7 @@ namespace cpu {
 struct Isa {
   std::string name;
   const KernelRows *rows = nullptr;
-  std::vector<hal_kernel_info> infos;                                     // one per row, in order
+  std::vector<hal_kernel_info> infos;                        // one per row, in order
   std::unordered_map<std::string, const KernelRow *> by_op;  // one row an op: its factory picks by dtype
 };
 
