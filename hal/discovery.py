@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,17 @@ from . import _core
 
 GROUP = "hal.plugins"
 NAMESPACE = "devices"
+
+
+_subscribers: list[Callable[[list[str]], None]] = []
+_found: list[str] | None = None
+
+
+def subscribe(callback: Callable[[list[str]], None]) -> None:
+    """Has ``callback`` called with the ids of the plugins found, once discovery has run: before any device is used."""
+    _subscribers.append(callback)
+    if _found is not None:
+        callback(_found)
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,10 @@ def discover() -> None:
     for module_name in _undescribed_packages(described):
         plugin_id = module_name.rpartition(".")[2]
         _register(plugin_id, f"package {module_name}", lambda name=module_name: importlib.import_module(name).library_path)
+    global _found
+    _found = [record["id"] for record in _core.plugin_records(load=False)]
+    for callback in _subscribers:
+        callback(_found)
 
 
 def _entry_points() -> list[Any]:

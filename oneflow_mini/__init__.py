@@ -49,6 +49,9 @@ from .random import fork_rng, get_rng_state, initial_seed, manual_seed, seed, se
 from .serialization import load, save
 from ._tensor_str import set_printoptions
 from . import autograd, nn, optim, random, types, utils
+from . import _device_namespace
+
+_hal.discovery.subscribe(_device_namespace.add_methods)
 
 Size = getattr(_C, "Size", tuple)  # type: ignore[misc]
 __version__ = _hal.__version__ if hasattr(_hal, "__version__") else "0.1.0"

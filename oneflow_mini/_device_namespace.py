@@ -42,7 +42,25 @@ class DeviceNamespace:
         return self._device(device).memory_info()
 
 
+def add_methods(ids: list[str]) -> None:
+    """``Tensor.<id>()`` and ``Module.<id>()`` for each plugin found: move to that device, as PyTorch's ``.cuda()`` does."""
+    from . import _C
+    from .nn import Module
+
+    for device_id in ids:
+
+        def move(self: Any, index: int = 0, _id: str = device_id) -> Any:
+            return self.to(f"{_id}:{index}")
+
+        move.__doc__ = f"Moves to the device {device_id}:``index``."
+        for cls in (_C.Tensor, Module):
+            if not hasattr(cls, device_id):
+                setattr(cls, device_id, move)
+
+
 def find(name: str) -> DeviceNamespace | None:
     """The namespace of the devices with this id, None if discovery finds none."""
+    if all(record["id"] != name for record in hal._core.plugin_records(load=False)):
+        return None  # a name that isn't there must not load every plugin
     infos = [i for i in hal.devices() if i.name.partition(":")[0] == name]
     return DeviceNamespace(name, infos) if infos else None

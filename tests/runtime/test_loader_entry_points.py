@@ -49,3 +49,18 @@ def test_subcommands(installed: Path) -> None:
     broken = run("bad")
     assert broken.returncode == 1 and "toy_package:missing" in broken.stderr and "Traceback" not in broken.stderr
     assert "hello" in run("--help").stdout
+
+
+def test_tensors_move_to_a_plugin_by_its_id(installed: Path) -> None:
+    code = (
+        "import hal, oneflow_mini as flow\n"
+        "x = flow.tensor([1.0, 2.0])\n"
+        "y = x.toy()\n"
+        "assert y.device.name == 'toy:0' and (y + y).cpu().tolist() == [2.0, 4.0], y\n"
+        "model = flow.nn.Linear(2, 1).toy(0)\n"
+        "assert model.weight.device.name == 'toy:0' and flow.toy.device_count() == 1\n"
+        "assert not hasattr(x, 'lostandfound') and not hasattr(flow, 'lostandfound')\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
