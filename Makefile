@@ -19,26 +19,18 @@ $(VENV)/.tools: pyproject.toml
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.tools $(SOURCES)
-	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build .
+	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build '.[demo,test]'
 	@touch $@
 
 build: $(VENV)/.built
 
-$(VENV)/.demo: $(VENV)/.built
-	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build '.[demo]'
-	@touch $@
-
-$(VENV)/.test: $(VENV)/.built
-	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build '.[test]'
-	@touch $@
-
-demo: $(VENV)/.demo
+demo: $(VENV)/.built
 	$(BIN)/python examples/digits.py $(if $(DEVICE),--device $(DEVICE))
 
-test: $(VENV)/.test
+test: $(VENV)/.built
 	$(BIN)/python -m pytest -m "not slow" $(TEST_ARGS) tests
 
-test-full: $(VENV)/.test
+test-full: $(VENV)/.built
 	$(BIN)/python -m pytest $(TEST_ARGS) tests
 
 # The figures of docs/benchmarks.md; PyTorch is installed into an environment of its own.

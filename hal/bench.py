@@ -264,7 +264,7 @@ def bench(
         progress: called with (label, done, total) before each step.
 
     Raises:
-        BenchError: a kernel is wrong, or a figure exceeds its ceiling.
+        BenchError: a kernel is wrong. (A figure above its ceiling has no value in the report and a line in its "faults".)
         ValueError: unknown op in ``only`` or unknown device.
     """
     size = array_bytes or default_array_bytes()
@@ -283,7 +283,14 @@ def bench(
             timed.append((case, *run_case(device, case, repeats, ceilings)))
             device.empty_cache()
     progress("done", len(chosen), len(chosen))
-    results = [judge(case, seconds, ceilings.best.get(case.ceiling), note) for case, seconds, note in timed]
+    results, faults = [], []
+    for case, seconds, note in timed:
+        ceiling = ceilings.best.get(case.ceiling)
+        try:
+            results.append(judge(case, seconds, ceiling, note))
+        except BenchError as error:  # the other rows are still worth having
+            faults.append(str(error))
+            results.append(Result(case.name, None, case.unit, ceiling, None, None, None, "above its measured ceiling: not believed"))
     return {
         "device": device.name,
         "hardware": device.properties.get("name", ""),
@@ -292,4 +299,5 @@ def bench(
         "array_bytes": size,
         "ceilings": {k: {"value": v, "unit": "GFLOP/s" if k == "flops" else "GB/s"} for k, v in ceilings.best.items()},
         "results": [r.as_dict() for r in results],
+        "faults": faults,
     }

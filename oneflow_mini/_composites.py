@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _C
+from ._arguments import name_wrong_arguments
 
 Tensor = _C.Tensor
 _HALVES = (_C.float16, _C.bfloat16)
@@ -56,6 +57,8 @@ def bernoulli(input: Any, *, generator: Any = None) -> Any:
     """1 with the probability that stands in ``input`` (floats in [0, 1]), else 0, in input's dtype and shape."""
     if not input.is_floating_point():
         raise TypeError(f"[bernoulli] input: got {input.dtype!r}, expected a floating dtype of probabilities")
+    if input.numel() and not (_C.amin(input).item() >= 0 and _C.amax(input).item() <= 1):
+        raise ValueError("[bernoulli] input: expected probabilities in [0, 1]")
     uniform = _C.rand(*input.shape, generator=generator, dtype=_C.float32, device=input.device)
     return (uniform < input.detach().to(_C.float32)).to(input.dtype)
 
@@ -136,3 +139,8 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
 def equal(input: Any, other: Any) -> bool:
     """Same shape and equal elements (as ==: NaN differs from itself, −0 equals +0)."""
     return tuple(input.shape) == tuple(other.shape) and bool(_C.all(input == other).item())
+
+
+name_wrong_arguments(
+    globals(), ("is_floating_point", "numel", "bernoulli", "masked_fill", "var", "std", "norm", "isclose", "allclose", "equal")
+)

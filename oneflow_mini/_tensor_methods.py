@@ -50,3 +50,4 @@ Tensor.masked_fill_ = _masked_fill_
 Tensor.__deepcopy__ = _deepcopy
 Tensor.__reduce_ex__ = _reduce_ex
 Tensor.__format__ = _format
+Tensor.__array_priority__ = 1000  # numpy's numbers leave `np.float32(3) * t` to the tensor

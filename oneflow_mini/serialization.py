@@ -72,6 +72,8 @@ class _Encoder:
                         f"numbers, strings, dtypes or None{hint}")  # fmt: skip
 
     def _key(self, key: Any, path: str) -> Any:
+        if isinstance(key, str) and not key.isascii() and any("\ud800" <= c <= "\udfff" for c in key):
+            raise ValueError(f"[save] obj.{path}: got the key {key!r}, expected valid Unicode")
         if isinstance(key, (str, bool)) or type(key) is int or key is None:
             return key
         raise TypeError(f"[save] obj.{path}: got a key of type {type(key).__name__}, expected str or int")
@@ -127,8 +129,12 @@ def save(obj: Any, f: Any) -> None:
     if hasattr(f, "write"):
         f.write(raw)
         return
-    path = os.fspath(f)
-    folder = os.path.dirname(os.path.abspath(path))
+    path = os.path.realpath(os.fsdecode(f))  # a link stays a link: what it leads to is replaced
+    if os.path.exists(path) and not os.path.isfile(path):  # a device or pipe can't be replaced; a directory is an error
+        with open(path, "wb") as out:
+            out.write(raw)
+        return
+    folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"[save] f: Parent directory {folder} does not exist.")
     handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
@@ -174,7 +180,7 @@ def load(f: Any, map_location: Any = None) -> Any:
         if _METADATA_KEY not in metadata:
             return loaded
         return _Decoder(loaded).decode(json.loads(metadata[_METADATA_KEY]))
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, OverflowError) as error:
         text = "metadata nested too deep" if isinstance(error, RecursionError) else str(error)
         raise ValueError(f"[load] {where}: not a valid safetensors file: {text}") from error
 

@@ -17,8 +17,8 @@ PyObject *make(py::module_ &m, const char *attribute, const char *name, PyObject
 
 PyObject *python_type(const hal::Error &error) {
   switch (error.kind()) {
-    case hal::ErrorKind::Value:
-      return PyExc_ValueError;
+    case hal::ErrorKind::Value:  // a ValueError and, as PyTorch's users expect, a RuntimeError
+      return g_by_status[HAL_ERROR_INVALID_ARGUMENT];
     case hal::ErrorKind::Type:
       return PyExc_TypeError;
     case hal::ErrorKind::Index:

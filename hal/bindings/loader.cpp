@@ -52,7 +52,7 @@ py::list plugin_records(bool load) {
   hal::run_discovery();
   std::vector<hal::PluginRecord> records;
   {
-    py::gil_scoped_release release;
+    const hal::BlockingScope release;
     records = hal::plugin_records(load);
   }
   py::list out;
@@ -103,26 +103,26 @@ void bind_loader(py::module_ &m) {
   m.attr("ABI_VERSION") = std::to_string(HAL_ABI_MAJOR) + "." + std::to_string(HAL_ABI_MINOR);
   m.def("set_discovery", &set_discovery, py::arg("discover"),
         "Callable without arguments that registers what it finds; called once, late.");
-  m.def("register_library", &hal::register_library, py::arg("id"), py::arg("path"), py::call_guard<py::gil_scoped_release>(),
+  m.def("register_library", &hal::register_library, py::arg("id"), py::arg("path"), py::call_guard<hal::BlockingScope>(),
         "Registers a plugin library without loading it.");
   m.def("register_failure", &hal::register_failure, py::arg("id"), py::arg("origin"), py::arg("reason"),
-        py::call_guard<py::gil_scoped_release>(), "Lists a plugin that was found but can't be registered.");
+        py::call_guard<hal::BlockingScope>(), "Lists a plugin that was found but can't be registered.");
   m.def(
       "register_tables",
       [](uintptr_t api, const std::string &origin) { hal::register_tables(reinterpret_cast<const hal_plugin_api *>(api), origin); },
-      py::arg("api"), py::arg("origin"), py::call_guard<py::gil_scoped_release>(),
+      py::arg("api"), py::arg("origin"), py::call_guard<hal::BlockingScope>(),
       "Registers a hal_plugin_api at this address; it must stay valid as long as the process.");
   m.def("plugin_records", &plugin_records, py::arg("load") = true, "What is known of each plugin; load=True tries to load each.");
   m.def("device_kernels", &device_kernels, py::arg("name"), "The kernel registry of a device (opens it).");
   m.def("op_table", &op_table, "Ops that the runtime knows, plugins' own included.");
-  m.def("set_num_threads", &hal::set_num_threads, py::arg("n"), py::call_guard<py::gil_scoped_release>(),
+  m.def("set_num_threads", &hal::set_num_threads, py::arg("n"), py::call_guard<hal::BlockingScope>(),
         "Size of the thread pool for host kernels, n >= 1; waits for running loops.");
   m.def("get_num_threads", &hal::num_threads, "Size of the thread pool: HAL_NUM_THREADS, else the CPUs that this process may use.");
   m.def("host_bandwidth", &host_bandwidth, py::arg("pattern"), py::arg("bytes"), py::arg("repeats"),
-        py::call_guard<py::gil_scoped_release>(),
+        py::call_guard<hal::BlockingScope>(),
         "Bytes per second of host memory, the best of `repeats`: pattern 'read', 'copy' (read + write) or 'triad' (2 reads + write) over\n"
         "arrays of `bytes` each, on the thread pool. A loop of its own, no plugin takes part.");
-  m.def("host_flops", &host_flops, py::arg("dtype"), py::arg("repeats"), py::call_guard<py::gil_scoped_release>(),
+  m.def("host_flops", &host_flops, py::arg("dtype"), py::arg("repeats"), py::call_guard<hal::BlockingScope>(),
         "Floating-point operations per second of independent multiply-adds ('f32' or 'f64') in registers, the best of `repeats`,\n"
         "with the widest instructions of this CPU, on the thread pool.");
 }

@@ -1,21 +1,57 @@
 // The module hal._core.
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "bindings.hpp"
 #include "device.hpp"
 
 namespace {
 
 // Calls of the runtime that may block give the interpreter lock away, whoever makes them.
+//
+// A daemon thread that wants the lock back while the interpreter ends would be unwound by pthread_exit, through C++ frames that can't be:
+// the process would abort. So from exit on, such a thread stops where it would take the lock.
+std::atomic<int> g_outside{0};  // threads that gave the lock away
+std::atomic<bool> g_exiting{false}, g_closing{false};
+std::thread::id g_exit_thread;
+
 void *enter_blocking() {
-  if (!Py_IsInitialized() || !PyGILState_Check()) return nullptr;
+  if (!Py_IsInitialized() || !PyGILState_Check() || g_closing) return nullptr;
+  ++g_outside;
   return PyEval_SaveThread();
 }
-void leave_blocking(void *token) { PyEval_RestoreThread(static_cast<PyThreadState *>(token)); }
+
+void leave_blocking(void *token) {
+  if (g_exiting && std::this_thread::get_id() != g_exit_thread) {
+    --g_outside;
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+  PyEval_RestoreThread(static_cast<PyThreadState *>(token));
+  --g_outside;
+}
+
+// Closes the devices once no other thread is inside the runtime; with the lock held, so that none gets in. If one doesn't come back soon,
+// all is left to the system.
+void at_exit() {
+  g_exit_thread = std::this_thread::get_id();
+  g_exiting = true;
+  PyThreadState *token = PyEval_SaveThread();
+  for (int i = 0; i < 1000 && g_outside > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  PyEval_RestoreThread(token);
+  if (g_outside > 0) return;
+  g_closing = true;
+  hal::shutdown();
+}
 
 }  // namespace
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Bindings of libhal; use it through the package hal.";
   hal::set_blocking_hooks(&enter_blocking, &leave_blocking);
+  pthread_atfork(nullptr, nullptr, [] { g_outside = 0; });  // the other threads don't exist in the child
   bind_errors(m);
   bind_device(m);
   bind_stream(m);
@@ -25,5 +61,5 @@ PYBIND11_MODULE(_core, m) {
   bind_bench(m);
   bind_loader(m);
   m.def("shutdown", &hal::shutdown, "Waits for all work (some seconds at most) and closes all devices. Runs at exit.");
-  py::module_::import("atexit").attr("register")(m.attr("shutdown"));
+  py::module_::import("atexit").attr("register")(py::cpp_function(&at_exit));
 }

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include "nearest.hpp"
 #include "negotiation.hpp"
 #include "probe.hpp"
+#include "probe_cache.hpp"
 #include "thread_pool.hpp"
 #include "validation.hpp"
 
@@ -159,11 +161,23 @@ void initialise(Entry &entry, Plugin &plugin) {
   refuse(plugin.id, text, status == HAL_OK ? HAL_ERROR_UNAVAILABLE : status);
 }
 
+// Present while a library is mapped and initialised: if that kills the process, the next one probes again.
+struct LoadingMark {
+  explicit LoadingMark(const Entry &entry) : path(entry.api == nullptr ? entry.path : "") {
+    if (!path.empty()) mark_loading(path);
+  }
+  ~LoadingMark() {
+    if (!path.empty()) clear_loading(path);
+  }
+  std::string path;
+};
+
 void load_entry(Entry &entry) {
   if (entry.attempted) return;
   entry.attempted = true;
   try {
     if (entry.api == nullptr) probe_entry(entry);
+    const LoadingMark mark(entry);
     const hal_plugin_api *api = entry.api != nullptr ? entry.api : map_library(entry);
     auto plugin = std::make_shared<Plugin>();
     negotiate(api, entry.record.id, *plugin);
@@ -268,11 +282,13 @@ std::string known_ids() {
 }
 
 void log_to_stderr(int32_t level, const char *text) {
+  static const char *const names[] = {"debug", "info", "warning", "error"};
   static const int32_t threshold = [] {
     const char *setting = std::getenv("HAL_LOG");
+    for (int i = 0; setting != nullptr && i < 4; ++i)
+      if (std::strcmp(setting, names[i]) == 0) return i;
     return setting != nullptr && *setting >= '0' && *setting <= '4' ? *setting - '0' : 2;
   }();
-  static const char *const names[] = {"debug", "info", "warning", "error"};
   if (level < threshold || text == nullptr) return;
   std::fprintf(stderr, "hal: %s: %s\n", names[std::clamp(level, 0, 3)], text);
 }

@@ -213,7 +213,7 @@ ProbeVerdict judge(const Outcome &outcome, double seconds) {
 ProbeVerdict probe(const std::string &path) {
   ProbeVerdict verdict;
   if (read_cached_verdict(path, verdict)) {
-    if (!verdict.ok) verdict.reason += "; from an earlier probe, HAL_PROBE_CACHE=refresh asks again";
+    if (!verdict.ok) verdict.reason += "; from an earlier probe, `hal doctor --probe` or HAL_PROBE_CACHE=refresh asks again";
     return verdict;
   }
   const std::string program = probe_program();
@@ -228,9 +228,8 @@ ProbeVerdict probe(const std::string &path) {
     return verdict;
   }
   verdict = judge(outcome, seconds);
-  // What failed politely may work next time, and what a short limit cut off may need longer.
-  const bool cut_short = outcome.timed_out && seconds < kDefaultTimeout;
-  if (!verdict.polite && !cut_short) write_cached_verdict(path, verdict);
+  // What failed politely may work next time, and what ran out of time may have met a busy machine.
+  if (!verdict.polite && !outcome.timed_out) write_cached_verdict(path, verdict);
   return verdict;
 }
 

@@ -3,9 +3,11 @@
 #include "probe_cache.hpp"
 
 #include <hal/base.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -19,7 +21,7 @@ namespace hal {
 
 namespace {
 
-constexpr long kFailureLifetime = 24 * 60 * 60;  // seconds; what crashed may depend on more than the file
+constexpr long kFailureLifetime = 60;  // seconds; what failed may depend on more than the file
 
 std::string setting() {
   const char *text = std::getenv("HAL_PROBE_CACHE");
@@ -66,12 +68,31 @@ bool to_number(const std::string &text, long &value) {
   return !text.empty() && *end == '\0' && value >= 0;
 }
 
+std::string mark_name(const std::string &path) { return directory() + "/" + file_name(path) + ".loading"; }
+
+// Did a process die while it loaded this library?
+bool load_was_fatal(const std::string &path) {
+  std::ifstream file(mark_name(path));
+  long process = 0;
+  if (!(file >> process) || process <= 0) return false;
+  return process != getpid() && kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
+}
+
 }  // namespace
+
+void mark_loading(const std::string &path) {
+  if (directory().empty() || setting() == "0") return;
+  std::ofstream(mark_name(path), std::ios::trunc) << getpid() << '\n';
+}
+
+void clear_loading(const std::string &path) {
+  if (!directory().empty()) unlink(mark_name(path).c_str());
+}
 
 bool read_cached_verdict(const std::string &path, ProbeVerdict &verdict) {
   const std::string folder = directory();
   const std::string mode = setting();
-  if (folder.empty() || mode == "0" || mode == "refresh") return false;
+  if (folder.empty() || mode == "0" || mode == "refresh" || load_was_fatal(path)) return false;
   std::ifstream file(folder + "/" + file_name(path));
   std::string line;
   if (!std::getline(file, line) || line != "hal-probe 1") return false;

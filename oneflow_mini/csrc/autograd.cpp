@@ -51,9 +51,11 @@ struct AccumulateGrad final : Node {
     Tensor g = grads[0];
     if (!g.defined()) return;
     AutogradMeta &m = autograd_meta(leaf);
-    if (m.hooks)
-      for (size_t i = 0; i < m.hooks->hooks.size(); ++i)
-        if (Tensor r = m.hooks->hooks[i].second(g); r.defined()) g = r;
+    if (m.hooks) {
+      const auto hooks = m.hooks->hooks;  // a copy: a hook may add hooks or remove itself
+      for (const auto &[id, hook] : hooks)
+        if (Tensor r = hook(g); r.defined()) g = r;
+    }
     if (!m.grad.defined()) {
       m.grad = grad_enabled() ? g : own(g);
     } else if (grad_enabled()) {

@@ -35,6 +35,7 @@ struct Node {
   bool needs(size_t edge) const { return static_cast<bool>(edges[edge].node); }
 
   void retain() { refs_.fetch_add(1, std::memory_order_relaxed); }
+  uint32_t use_count() const { return refs_.load(std::memory_order_relaxed); }
   void release();  // deletes long chains without recursion
 
   const char *name;

@@ -61,8 +61,9 @@ void explore(const std::vector<Ref<Node>> &roots, const std::unordered_set<Node 
 void run_hooks(Node &node, Tensors &grads) {
   for (auto &[nr, list] : node.hooks) {
     if (nr >= grads.size() || !grads[nr].defined()) continue;
-    for (size_t i = 0; i < list->hooks.size(); ++i)
-      if (Tensor r = list->hooks[i].second(grads[nr]); r.defined()) grads[nr] = r;
+    const auto hooks = list->hooks;  // a copy: a hook may add hooks or remove itself
+    for (const auto &[id, hook] : hooks)
+      if (Tensor r = hook(grads[nr]); r.defined()) grads[nr] = r;
     if (list->retained) {
       Tensor &slot = *list->retained;
       slot = slot.defined() ? add(slot, grads[nr]) : (grad_enabled() ? grads[nr] : clone(grads[nr]));

@@ -63,6 +63,13 @@ void launch(uint32_t id, std::initializer_list<Arg> inputs, std::initializer_lis
     operands[n].reserved = 0;
     places[n++] = {nullptr, 0};
   }
+  std::vector<Ref<Storage>> keep;  // without the GIL another thread may give a tensor other data
+  if (work > kGilWork) {
+    for (const Arg &a : inputs)
+      if (a.tensor) keep.push_back((*a.tensor)->storage);
+    for (const Tensor *t : outputs)
+      if (t && t->defined()) keep.push_back((*t)->storage);
+  }
   ReleaseGil gil(work > kGilWork);
   hal::run(device->current_stream(), id, operands, places, static_cast<uint32_t>(inputs.size()), static_cast<uint32_t>(outputs.size()),
            attributes);

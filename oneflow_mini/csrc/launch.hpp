@@ -1,6 +1,8 @@
 // From tensors to hal::run.
 #pragma once
 
+#include <device.hpp>
+
 #include "ops.hpp"
 
 namespace flow {
@@ -30,14 +32,12 @@ hal::Device &same_device(const char *op, std::initializer_list<const Tensor *> t
 // Lets other Python threads run while a large op works on this one.
 class ReleaseGil {
  public:
-  explicit ReleaseGil(bool wanted) : state_(wanted && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-  ~ReleaseGil() {
-    if (state_) PyEval_RestoreThread(state_);
+  explicit ReleaseGil(bool wanted) {
+    if (wanted) scope_.emplace();
   }
-  ReleaseGil(const ReleaseGil &) = delete;
 
  private:
-  PyThreadState *state_;
+  std::optional<hal::BlockingScope> scope_;
 };
 
 }  // namespace flow

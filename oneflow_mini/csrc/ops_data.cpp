@@ -119,7 +119,8 @@ Scalar item(const Tensor &t) {
     throw Error(ErrorKind::Value, "[item] a Tensor with " + std::to_string(t.numel()) +
                                       " elements cannot be converted to Scalar: got shape " + to_string(t.sizes()));
   uint64_t bits = 0;
-  hal::Buffer &buffer = *t->storage->buffer;
+  const Ref<Storage> keep = t->storage;  // without the GIL another thread may give t other data
+  hal::Buffer &buffer = *keep->buffer;
   hal::Stream &stream = t.device().current_stream();
   {
     const size_t size = hal::dtype_size(t.dtype());

@@ -113,6 +113,12 @@ Tensor run_pointwise(uint32_t id, const char *name, const Arg *args, size_t num_
       std::memcpy(o.strides, strides.data(), sizes.size() * sizeof(int64_t));
     }
   }
+  std::vector<Ref<Storage>> keep;  // without the GIL another thread may give a tensor other data
+  if (n > (1 << 16)) {
+    for (size_t i = 0; i < num_args; ++i)
+      if (args[i].tensor) keep.push_back((*args[i].tensor)->storage);
+    keep.push_back(result->storage);
+  }
   ReleaseGil gil(n > (1 << 16));
   hal::run(device.current_stream(), id, operands, places, static_cast<uint32_t>(num_args), 1);
   return result;
@@ -318,6 +324,10 @@ Tensor inplace_unary(const UnaryOp &op, const Tensor &self) {
 
 Tensor inplace_binary(const BinaryOp &op, const Tensor &self, const Value &other) {
   hal_dtype d = result_type(self, other);
+  if (op.id == hal::op::pow && !hal::is_float(d)) {  // integers stay integers
+    check_result_type(op.name, self.dtype(), d);
+    return copy_(self, power(self, other));
+  }
   if (op.kind == Kind::Float && !hal::is_float(d)) d = default_dtype();
   if (op.kind != Kind::Compare) check_result_type(op.name, self.dtype(), d);
   const bool other_needs = other.is_tensor() && needs_grad(other.tensor);
@@ -341,20 +351,51 @@ Tensor sub(const Value &a, const Value &b) { return binary(binary_op(hal::op::su
 Tensor mul(const Value &a, const Value &b) { return binary(binary_op(hal::op::mul), a, b); }
 Tensor div(const Value &a, const Value &b) { return binary(binary_op(hal::op::div), a, b); }
 Tensor pow(const Value &a, const Value &b) { return binary(binary_op(hal::op::pow), a, b); }
+namespace {
+// Square and multiply with wrap-around, in the promoted dtype. A negative exponent gives the integer part of the true value: 0 unless the
+// base is 1 or -1.
+Tensor integer_power(const Value &a, const Tensor &b) {
+  const hal_dtype d = result_type(a, b);
+  if (d == HAL_BOOL) throw Error(ErrorKind::Type, "[pow] not defined for bool");
+  const Tensor exponent = cast(b, d);
+  Tensor base = a.is_tensor() ? cast(a.tensor, d) : full({}, a.scalar, d, b.device());
+  Tensor result = full(broadcast_shapes("pow", base.sizes(), exponent.sizes()), Scalar(1), d, b.device());
+  if (result.numel() == 0) return result;
+  const BinaryOp &bit_and = binary_op(hal::op::bitwise_and), &not_equal = binary_op(hal::op::ne);
+  const auto odd = [&](int64_t bit) { return binary(not_equal, binary(bit_and, exponent, Value(Scalar(bit))), Value(0)); };
+  const Tensor original = base;
+  const int64_t largest = item(extremum(exponent, true, {}, false)).i, least = item(extremum(exponent, false, {}, false)).i;
+  for (int64_t bit = 1; bit > 0 && bit <= largest; bit = bit > largest / 2 ? 0 : bit * 2) {
+    result = where(odd(bit), mul(result, base), result);
+    base = mul(base, base);
+  }
+  if (least >= 0) return result;
+  const Tensor one = full({}, Scalar(1), d, b.device()), zero = full({}, Scalar(0), d, b.device());
+  Tensor inverse = where(eq(original, Value(1)), one, zero);
+  inverse = where(eq(original, Value(-1)), where(odd(1), neg(one), one), inverse);
+  return where(binary(binary_op(hal::op::lt), exponent, Value(0)), inverse, result);
+}
+}  // namespace
+
 Tensor power(const Value &a, const Value &b) {
   if (a.is_tensor() && !b.is_tensor() && b.scalar.kind != Scalar::Float) {
-    if (b.scalar.i == 2) return mul(a, a);
-    if (!hal::is_float(a.tensor.dtype())) {
+    const hal_dtype d = result_type(a, b);
+    Tensor base = cast(a.tensor, d);
+    if (d == HAL_BOOL) throw Error(ErrorKind::Type, "[pow] not defined for bool");
+    if (b.scalar.i == 2) return mul(base, base);
+    if (!hal::is_float(d)) {
       if (b.scalar.i < 0)
         throw Error(ErrorKind::Value,
                     "[pow] Integers to negative integer powers are not allowed: got exponent " + std::to_string(b.scalar.i));
-      Tensor result = full(a.tensor.sizes(), Scalar(1), a.tensor.dtype(), a.tensor.device()), base = a.tensor;
+      Tensor result = full(base.sizes(), Scalar(1), d, base.device());
       for (int64_t e = b.scalar.i; e; e >>= 1) {
         if (e & 1) result = mul(result, base);
         if (e > 1) base = mul(base, base);
       }
       return result;
     }
+  } else if (b.is_tensor() && !hal::is_float(result_type(a, b))) {
+    return integer_power(a, b.tensor);
   }
   return pow(a, b);
 }

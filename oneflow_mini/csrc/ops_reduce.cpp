@@ -24,11 +24,11 @@ Reduced reduce_shape(const char *op, const Tensor &t, const Axes &dims) {
   if (dims && !dims->empty()) {
     for (int64_t d : *dims) {
       const int64_t w = wrap_dim(d, rank, op);
-      if (rank == 0) continue;
       if (r.mask >> w & 1)
         throw Error(ErrorKind::Value, std::string("[") + op + "] dim " + std::to_string(w) + " appears multiple times in the list of dims");
       r.mask |= uint64_t{1} << w;
     }
+    if (rank == 0) r.mask = 0;
   } else {
     r.mask = (uint64_t{1} << rank) - 1;
   }
@@ -234,8 +234,8 @@ Tensor softmax(const Tensor &t, int64_t dim, bool log) {
   const char *name = log ? "log_softmax" : "softmax";
   if (!hal::is_float(t.dtype()))
     throw Error(ErrorKind::Type, std::string("[") + name + "] only defined for floating point dtypes: got " + dtype_long_name(t.dtype()));
-  if (t.dim() == 0) return view(softmax(view(t, {1}), 0, log), {});
   const int64_t axis = wrap_dim(dim, t.dim(), name);
+  if (t.dim() == 0) return view(softmax(view(t, {1}), 0, log), {});
   Tensor out = launch_axis(log ? id::log_softmax : id::softmax, {t}, t, axis);
   if (needs_grad(t))
     record(out, log ? "LogSoftmaxBackward" : "SoftmaxBackward", {&t},

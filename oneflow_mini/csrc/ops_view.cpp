@@ -21,11 +21,12 @@ void resolve(const char *op, Dims &sizes, int64_t numel) {
       throw Error(ErrorKind::Value, std::string("[") + op + "] shape too large: got " + to_string(sizes));
     }
   }
+  const bool ambiguous = free_dim >= 0 && known == 0;  // any size would do
   if (free_dim >= 0 && known > 0 && numel % known == 0) {
     sizes[static_cast<size_t>(free_dim)] = numel / known;
     known = numel;
   }
-  if (known != numel || (free_dim >= 0 && known == 0))
+  if (known != numel || ambiguous)
     throw Error(ErrorKind::Value,
                 std::string("[") + op + "] shape '" + to_string(sizes) + "' is invalid for input of size " + std::to_string(numel));
 }

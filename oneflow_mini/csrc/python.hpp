@@ -49,6 +49,10 @@ struct DimsArg {
 };
 Dims parse_sizes(const py::args &args, const char *op);  // (2, 3) or ((2, 3),)
 Dims parse_size(const py::handle &h, const char *op);    // an int or a sequence
+// An int argument, and a dim argument (an int or a sequence of ints); a TypeError or ValueError names the argument otherwise.
+int64_t parse_integer(const py::handle &h, const char *op, const char *name);
+std::vector<int64_t> parse_dims(const py::handle &h);
+Generator &generator_of(const py::object &o);  // None: the default generator
 void parse_pair(const py::object &o, int64_t out[2], const char *op, const char *name);
 
 // Turns the C++ exception in flight into the Python error state; for raw type slots.
@@ -64,6 +68,10 @@ void bind_ops(py::module_ &m, py::object &type);
 void bind_inplace(py::module_ &m, py::object &type);
 void bind_autograd(py::module_ &m, py::object &type);
 void bind_random(py::module_ &m, py::object &type);
+
+// For the garbage collector: the Python callables that only t keeps, as its hooks.
+int traverse_hooks(const TensorImpl *t, visitproc visit, void *arg);
+void clear_hooks(TensorImpl *t);
 
 // tensor(data): from anything that numpy understands; copies.
 Tensor tensor_from_data(py::handle data, std::optional<DType> dtype, hal::Device *device);
@@ -84,13 +92,14 @@ void def_both(py::module_ &m, py::object &type, const char *name, F &&f, const E
 }
 template <class Get>
 void def_property(py::object &type, const char *name, Get &&get) {
-  type.attr(name) = py::module_::import("builtins").attr("property")(py::cpp_function(std::forward<Get>(get), py::is_method(type)));
+  type.attr(name) =
+      py::module_::import("builtins").attr("property")(py::cpp_function(std::forward<Get>(get), py::name(name), py::is_method(type)));
 }
 template <class Get, class Set>
 void def_property(py::object &type, const char *name, Get &&get, Set &&set) {
   type.attr(name) = py::module_::import("builtins")
-                        .attr("property")(py::cpp_function(std::forward<Get>(get), py::is_method(type)),
-                                          py::cpp_function(std::forward<Set>(set), py::is_method(type)));
+                        .attr("property")(py::cpp_function(std::forward<Get>(get), py::name(name), py::is_method(type)),
+                                          py::cpp_function(std::forward<Set>(set), py::name(name), py::is_method(type)));
 }
 
 }  // namespace flow
@@ -158,16 +167,7 @@ template <>
 struct type_caster<flow::DimsArg> {
   PYBIND11_TYPE_CASTER(flow::DimsArg, const_name("int | Sequence[int] | None"));
   bool load(handle src, bool) {
-    if (src.is_none()) return true;
-    std::vector<int64_t> dims;
-    if (PyIndex_Check(src.ptr())) {
-      dims.push_back(src.cast<int64_t>());
-    } else if (PySequence_Check(src.ptr()) && !PyUnicode_Check(src.ptr())) {
-      for (auto item : reinterpret_borrow<sequence>(src)) dims.push_back(item.cast<int64_t>());
-    } else {
-      return false;
-    }
-    value.axes = dims;
+    if (!src.is_none()) value.axes = flow::parse_dims(src);
     return true;
   }
 };

@@ -106,6 +106,23 @@ Ref<Node> make_function_node(const Tensors &outputs, const Tensors &inputs, py::
   return ref;
 }
 
+// A hook written in Python; a named type, so that the garbage collector can find the callable.
+struct PythonHook {
+  std::shared_ptr<py::object> callable;
+  Tensor operator()(const Tensor &g) const {
+    py::gil_scoped_acquire gil;
+    const py::object r = (*callable)(g);
+    if (r.is_none()) return Tensor();
+    if (!is_tensor(r.ptr()))
+      throw Error(ErrorKind::Type, std::string("[hook] a hook must return a Tensor or None: got ") + Py_TYPE(r.ptr())->tp_name);
+    const Tensor out = unwrap(r.ptr());
+    if (out.sizes() != g.sizes())
+      throw Error(ErrorKind::Value,
+                  "[hook] a hook has changed the size of value: got " + to_string(out.sizes()) + ", expected " + to_string(g.sizes()));
+    return out;
+  }
+};
+
 struct Handle {
   std::shared_ptr<HookList> list;
   uint64_t id = 0;
@@ -134,18 +151,7 @@ Handle register_hook(const Tensor &t, py::object f) {
     throw Error(HAL_ERROR_INVALID_ARGUMENT, "[register_hook] cannot register a hook on a tensor that doesn't require gradient");
   auto list = hook_list(t);
   auto callable = shared_callable(std::move(f));
-  list->hooks.emplace_back(list->next_id, [callable](const Tensor &g) -> Tensor {
-    py::gil_scoped_acquire gil;
-    const py::object r = (*callable)(g);
-    if (r.is_none()) return Tensor();
-    if (!is_tensor(r.ptr()))
-      throw Error(ErrorKind::Type, std::string("[hook] a hook must return a Tensor or None: got ") + Py_TYPE(r.ptr())->tp_name);
-    const Tensor out = unwrap(r.ptr());
-    if (out.sizes() != g.sizes())
-      throw Error(ErrorKind::Value,
-                  "[hook] a hook has changed the size of value: got " + to_string(out.sizes()) + ", expected " + to_string(g.sizes()));
-    return out;
-  });
+  list->hooks.emplace_back(list->next_id, PythonHook{callable});
   return {list, list->next_id++};
 }
 
@@ -227,6 +233,35 @@ py::tuple backward(const Tensors &roots, const std::vector<std::optional<Tensor>
 
 }  // namespace
 
+namespace {
+// The hooks that nothing but t can reach: through its own list, and its node's if only t holds that. Else nullptr.
+HookList *own_hooks(const TensorImpl *t) {
+  if (t->use_count() != 1 || !t->autograd || !t->autograd->hooks) return nullptr;
+  const AutogradMeta &m = *t->autograd;
+  long holders = 1;
+  if (m.grad_fn) {
+    if (m.grad_fn->use_count() != 1) return nullptr;
+    for (const auto &[nr, list] : m.grad_fn->hooks) holders += list == m.hooks;
+  }
+  return m.hooks.use_count() == holders ? m.hooks.get() : nullptr;
+}
+}  // namespace
+
+int traverse_hooks(const TensorImpl *t, visitproc visit, void *arg) {
+  HookList *list = own_hooks(t);
+  if (!list) return 0;
+  for (auto &[id, hook] : list->hooks)
+    if (auto *h = hook.target<PythonHook>(); h && h->callable.use_count() == 1) Py_VISIT(h->callable->ptr());
+  return 0;
+}
+
+void clear_hooks(TensorImpl *t) {
+  if (HookList *list = own_hooks(t)) {
+    auto hooks = std::move(list->hooks);  // dropped when the list no longer holds them
+    list->hooks.clear();
+  }
+}
+
 void bind_autograd(py::module_ &m, py::object &type) {
   py::class_<Node, Ref<Node>>(m, "Node")
       .def("name", &Node::label)
@@ -294,7 +329,11 @@ void bind_autograd(py::module_ &m, py::object &type) {
         if (is_tensor(inputs.ptr()))
           only.push_back(unwrap(inputs.ptr()));
         else if (!inputs.is_none())
-          only = inputs.cast<Tensors>();
+          for (auto item : py::list(inputs)) {
+            if (!is_tensor(item.ptr()))
+              throw Error(ErrorKind::Type, std::string("[backward] inputs must be Tensors: got ") + Py_TYPE(item.ptr())->tp_name);
+            only.push_back(unwrap(item.ptr()));
+          }
         backward({t}, {gradient}, retain.value_or(create), create, only, true, true);
       },
       "gradient"_a = py::none(), "retain_graph"_a = py::none(), "create_graph"_a = false, "inputs"_a = py::none());

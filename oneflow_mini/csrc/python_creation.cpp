@@ -31,8 +31,10 @@ int64_t arange_count(const Scalar &start, const Scalar &end, const Scalar &step)
   if ((s > 0 && start.d > end.d) || (s < 0 && start.d < end.d))
     throw Error(ErrorKind::Value, "[arange] upper bound and lower bound inconsistent with step sign");
   if (start.kind != Scalar::Float && end.kind != Scalar::Float && step.kind != Scalar::Float) {
-    const int64_t span = end.i - start.i;
-    return (span + step.i + (step.i > 0 ? -1 : 1)) / step.i;
+    const __int128 span = static_cast<__int128>(end.i) - start.i;
+    const __int128 n = (span + step.i + (step.i > 0 ? -1 : 1)) / step.i;
+    if (n > INT64_MAX) throw Error(HAL_ERROR_OUT_OF_MEMORY, "[arange] too many elements");
+    return static_cast<int64_t>(n);
   }
   const double n = std::ceil((end.d - start.d) / s);
   if (n > 9e18) throw Error(HAL_ERROR_OUT_OF_MEMORY, "[arange] too many elements");
@@ -59,8 +61,6 @@ void def_sized(py::module_ &m, const char *name, Make make) {
       py::kw_only(), py::arg("generator") = py::none(), py::arg("dtype") = py::none(), py::arg("device") = py::none(),
       py::arg("requires_grad") = false);
 }
-
-Generator &generator_of(const py::object &o) { return o.is_none() ? default_generator() : o.cast<Generator &>(); }
 
 }  // namespace
 
@@ -119,7 +119,12 @@ void bind_creation(py::module_ &m, py::object &type) {
           throw Error(ErrorKind::Type,
                       "[arange] expected (end), (start, end) or (start, end, step): got " + std::to_string(args.size()) + " numbers");
         std::vector<Scalar> v;
-        for (auto a : args) v.push_back(a.cast<Scalar>());
+        for (auto a : args) {
+          Value n(0);
+          if (is_tensor(a.ptr()) ? unwrap(a.ptr()).numel() != 1 : !parse_value(a.ptr(), n))
+            throw Error(ErrorKind::Type, std::string("[arange] start, end and step must be numbers: got ") + Py_TYPE(a.ptr())->tp_name);
+          v.push_back(is_tensor(a.ptr()) ? item(unwrap(a.ptr())) : n.scalar);
+        }
         const Scalar start = v.size() > 1 ? v[0] : Scalar(0), end = v.size() > 1 ? v[1] : v[0], step = v.size() > 2 ? v[2] : Scalar(1);
         const bool floats = start.kind == Scalar::Float || end.kind == Scalar::Float || step.kind == Scalar::Float;
         return with_grad(arange(start, step, arange_count(start, end, step),
@@ -143,6 +148,8 @@ void bind_creation(py::module_ &m, py::object &type) {
       py::arg("requires_grad") = false);
   const auto randint = [](int64_t low, int64_t high, const Dims &size, py::object g, OptDType d, OptDevice dev) {
     Tensor t = empty(size, d ? d->value : HAL_I64, device_or_host(dev));
+    if (low < high && hal::is_integer(t.dtype()))
+      for (const int64_t bound : {low, high - 1}) scalar_bits("randint", Scalar(bound), t.dtype());  // throws if out of range
     integers_into(t, low, high, generator_of(g));
     return t;
   };

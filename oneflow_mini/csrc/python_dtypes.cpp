@@ -27,13 +27,32 @@ bool parse_dtype(PyObject *o, hal_dtype &out) {
 hal::Device &device_or_host(const std::optional<DeviceArg> &d) { return d ? *d->device : hal::host_device(); }
 py::object device_object(hal::Device &device) { return py::cast(&device, py::return_value_policy::reference); }
 
+int64_t parse_integer(const py::handle &h, const char *op, const char *name) {
+  const py::object n = py::reinterpret_steal<py::object>(PyIndex_Check(h.ptr()) ? PyNumber_Index(h.ptr()) : nullptr);
+  if (!n && (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError))) {
+    PyErr_Clear();
+    throw Error(ErrorKind::Type, std::string("[") + op + "] " + name + " must be an integer: got " + Py_TYPE(h.ptr())->tp_name);
+  }
+  if (!n) throw py::error_already_set();
+  int overflow = 0;
+  const long long v = PyLong_AsLongLongAndOverflow(n.ptr(), &overflow);
+  if (overflow)
+    throw Error(ErrorKind::Value, std::string("[") + op + "] " + name + " must fit int64: got " + py::str(n).cast<std::string>());
+  return v;
+}
+
+std::vector<int64_t> parse_dims(const py::handle &h) {
+  if (PyIndex_Check(h.ptr()) && !(is_tensor(h.ptr()) && unwrap(h.ptr()).dim() > 0)) return {parse_integer(h, "dim", "dim")};
+  if (!PySequence_Check(h.ptr()) || PyUnicode_Check(h.ptr()) || PyBytes_Check(h.ptr()) || is_tensor(h.ptr()))
+    throw Error(ErrorKind::Type,
+                std::string("[dim] dim must be an integer, or a list or tuple of integers: got ") + Py_TYPE(h.ptr())->tp_name);
+  std::vector<int64_t> out;
+  for (auto item : py::reinterpret_borrow<py::sequence>(h)) out.push_back(parse_integer(item, "dim", "dim"));
+  return out;
+}
+
 Dims parse_size(const py::handle &h, const char *op) {
-  const auto one = [op](PyObject *o) {
-    if (!PyIndex_Check(o)) throw Error(ErrorKind::Type, std::string("[") + op + "] sizes must be integers: got " + Py_TYPE(o)->tp_name);
-    const Py_ssize_t v = PyNumber_AsSsize_t(o, PyExc_OverflowError);
-    if (v == -1 && PyErr_Occurred()) throw py::error_already_set();
-    return static_cast<int64_t>(v);
-  };
+  const auto one = [op](PyObject *o) { return parse_integer(o, op, "size"); };
   if (PyIndex_Check(h.ptr())) return {one(h.ptr())};
   if (!PySequence_Check(h.ptr()) || PyUnicode_Check(h.ptr()))
     throw Error(ErrorKind::Type, std::string("[") + op + "] expected integers or a sequence of integers: got " + Py_TYPE(h.ptr())->tp_name);

@@ -41,7 +41,8 @@ py::object numpy_dtype(hal_dtype d) {
 // Waits for the work that may still write t.
 void synchronize(const Tensor &t) {
   hal::Stream &s = t.device().current_stream(), &d = t.device().default_stream();
-  py::gil_scoped_release gil;
+  const Ref<Storage> keep = t->storage;
+  const hal::BlockingScope gil;
   if (&d != &s) d.synchronize();
   s.synchronize();
 }
@@ -269,6 +270,13 @@ Tensor tensor_from_data(py::handle data, std::optional<DType> dtype, hal::Device
                          : plain || (!is_array && array.attr("size").cast<int64_t>() == 0)
                              ? default_dtype()
                              : from_numpy_name(array.attr("dtype").attr("name").cast<std::string>());
+  if (!is_array && dtype && hal::is_integer(want) && kind != "b" && array.attr("size").cast<int64_t>() > 0) {
+    // as a single number would: a value out of range is an error, not a wrapped number
+    for (const char *extreme : {"min", "max"}) {
+      Value v(0);
+      if (parse_value(array.attr(extreme)().attr("item")().ptr(), v)) scalar_bits("tensor", v.scalar, want);
+    }
+  }
   t = from_array(array, !is_array);  // an array made just now may be taken over
   t = to_device(cast(t, want), target);
   return t;

@@ -110,7 +110,7 @@ void bind_reductions(py::module_ &m, py::object &type) {
         [largest, pointwise, name](const Tensor &t, const py::object &dim, bool keep) -> py::object {
           if (dim.is_none()) return py::cast(extremum(t, largest, {}, false));
           if (is_tensor(dim.ptr())) return py::cast(binary(binary_op(pointwise), t, unwrap(dim.ptr())));
-          const auto [values, indices] = extremum_with_index(t, largest, dim.cast<int64_t>(), keep);
+          const auto [values, indices] = extremum_with_index(t, largest, parse_integer(dim, name, "dim"), keep);
           return named_pair(name, values, indices);
         },
         "dim"_a = py::none(), "keepdim"_a = false);
@@ -129,8 +129,17 @@ void bind_reductions(py::module_ &m, py::object &type) {
 }
 
 void bind_nn(py::module_ &m, py::object &type) {
-  for (const char *name : {"matmul", "mm", "bmm"})
-    def_both(m, type, name, [](const Tensor &a, const Tensor &b) { return matmul(a, b); }, "other"_a);
+  for (const auto &[name, rank] : {std::pair<const char *, int64_t>{"matmul", 0}, {"mm", 2}, {"bmm", 3}})
+    def_both(
+        m, type, name,
+        [name = name, rank = rank](const Tensor &a, const Tensor &b) {
+          if (rank && (a.dim() != rank || b.dim() != rank || (rank == 3 && a.sizes()[0] != b.sizes()[0])))
+            throw Error(ErrorKind::Value, std::string("[") + name + "] expected two tensors of " + std::to_string(rank) + " dimensions" +
+                                              (rank == 3 ? " and as many matrices" : "") + ": got shapes " + to_string(a.sizes()) +
+                                              " and " + to_string(b.sizes()));
+          return matmul(a, b);
+        },
+        "other"_a);
   m.def(
       "linear", [](const Tensor &x, const Tensor &w, const std::optional<Tensor> &b) { return linear(x, w, b.value_or(Tensor())); },
       "input"_a, "weight"_a, "bias"_a = py::none());
@@ -160,8 +169,12 @@ void bind_nn(py::module_ &m, py::object &type) {
 
 std::vector<int64_t> sections_of(const Tensor &t, const py::object &size, int64_t dim) {
   dim = wrap_dim(dim, t.dim(), "split");
-  if (!PyIndex_Check(size.ptr())) return size.cast<std::vector<int64_t>>();
-  const int64_t n = size.cast<int64_t>(), total = t.dim() ? t.sizes()[dim] : 0;
+  if (PyTuple_Check(size.ptr()) || PyList_Check(size.ptr())) {
+    std::vector<int64_t> sections;
+    for (auto s : size) sections.push_back(parse_integer(s, "split", "split_size_or_sections"));
+    return sections;
+  }
+  const int64_t n = parse_integer(size, "split", "split_size_or_sections"), total = t.dim() ? t.sizes()[dim] : 0;
   if (n <= 0) throw Error(ErrorKind::Value, "[split] split_size must be positive: got " + std::to_string(n));
   std::vector<int64_t> out;
   for (int64_t at = 0; at < total; at += n) out.push_back(std::min(n, total - at));
@@ -205,6 +218,7 @@ void bind_views(py::module_ &m, py::object &type) {
       m, type, "narrow",
       [](const Tensor &t, int64_t d, int64_t start, int64_t length) {
         d = wrap_dim(d, t.dim(), "narrow");
+        if (t.dim() == 0) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[narrow] cannot be applied to a 0-d tensor");
         const int64_t n = t.dim() ? t.sizes()[d] : 0;
         if (start < 0) start += n;
         if (start < 0 || length < 0 || start > n - length)
@@ -238,6 +252,7 @@ void bind_views(py::module_ &m, py::object &type) {
       m, type, "unbind",
       [](const Tensor &t, int64_t d) {
         d = wrap_dim(d, t.dim(), "unbind");
+        if (t.dim() == 0) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[unbind] cannot be applied to a 0-d tensor");
         Tensors out;
         for (int64_t i = 0; i < (t.dim() ? t.sizes()[d] : 0); ++i) out.push_back(select(t, d, i));
         return tuple_of(out);

@@ -9,11 +9,16 @@ extern "C" {
 
 namespace flow {
 
+Generator &generator_of(const py::object &o) {
+  if (o.is_none()) return default_generator();
+  if (!py::isinstance<Generator>(o))
+    throw Error(ErrorKind::Type, std::string("[random] generator must be a Generator or None: got ") + Py_TYPE(o.ptr())->tp_name);
+  return o.cast<Generator &>();
+}
+
 namespace {
 
 using namespace pybind11::literals;
-
-Generator &generator_of(const py::object &o) { return o.is_none() ? default_generator() : o.cast<Generator &>(); }
 
 uint64_t seed_of(const py::int_ &seed) {
   int overflow = 0;

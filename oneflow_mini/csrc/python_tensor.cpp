@@ -88,7 +88,23 @@ PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   }
 }
 
+// References that the garbage collector can follow: attributes, and hooks that belong to this tensor alone.
+int tensor_traverse(PyObject *o, visitproc visit, void *arg) {
+  auto *self = reinterpret_cast<PyTensor *>(o);
+  Py_VISIT(Py_TYPE(o));
+  Py_VISIT(self->dict);
+  return self->impl ? traverse_hooks(self->impl, visit, arg) : 0;
+}
+
+int tensor_clear(PyObject *o) {
+  auto *self = reinterpret_cast<PyTensor *>(o);
+  Py_CLEAR(self->dict);
+  if (self->impl) clear_hooks(self->impl);
+  return 0;
+}
+
 void tensor_dealloc(PyObject *o) {
+  PyObject_GC_UnTrack(o);
   auto *self = reinterpret_cast<PyTensor *>(o);
   PyTypeObject *type = Py_TYPE(o);
   if (self->weakrefs) PyObject_ClearWeakRefs(o);
@@ -303,6 +319,8 @@ void bind_tensor_type(py::module_ &m) {
   PyType_Slot slots[] = {
       {Py_tp_new, slot(tensor_new)},
       {Py_tp_dealloc, slot(tensor_dealloc)},
+      {Py_tp_traverse, slot(tensor_traverse)},
+      {Py_tp_clear, slot(tensor_clear)},
       {Py_tp_members, kMembers},
       {Py_tp_getset, kGetSet},
       {Py_tp_repr, slot(tensor_repr)},
@@ -344,7 +362,7 @@ void bind_tensor_type(py::module_ &m) {
       {Py_mp_ass_subscript, slot(mp_ass_subscript)},
       {0, nullptr},
   };
-  PyType_Spec spec = {"oneflow_mini.Tensor", sizeof(PyTensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  PyType_Spec spec = {"oneflow_mini.Tensor", sizeof(PyTensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
   g_tensor_type = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
   if (!g_tensor_type) throw py::error_already_set();
   m.attr("Tensor") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject *>(g_tensor_type));

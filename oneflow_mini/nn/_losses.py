@@ -22,7 +22,7 @@ def _same_shape(op: str, input: Any, target: Any) -> None:
     if tuple(input.shape) != tuple(target.shape):
         warnings.warn(
             f"[{op}] target has shape {tuple(target.shape)}, input {tuple(input.shape)}: they will be broadcast, which is likely a mistake",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

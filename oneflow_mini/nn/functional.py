@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from .. import _C
+from .._arguments import name_wrong_arguments
 from ._losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -92,7 +93,7 @@ def mish(input: Any, inplace: bool = False) -> Any:
 
 def _implicit_dim(name: str, ndim: int) -> int:
     warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=3
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=4
     )
     return 0 if ndim in (0, 1, 3) else 1
 
@@ -316,3 +317,6 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     if largest >= num_classes or num_classes <= 0:
         raise ValueError(f"[one_hot] num_classes: got {num_classes}, expected more than the largest index {largest}")
     return (tensor.unsqueeze(-1) == _C.arange(num_classes, device=tensor.device)).to(_C.int64)
+
+
+name_wrong_arguments(globals(), __all__)

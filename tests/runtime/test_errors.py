@@ -67,7 +67,7 @@ def test_unknown_status_is_the_base(thrower: ModuleType) -> None:
     assert type(caught.value) is hal.Error
 
 
-@pytest.mark.parametrize(("kind", "expected"), [(1, ValueError), (2, TypeError), (3, IndexError), (4, NotImplementedError)])
+@pytest.mark.parametrize(("kind", "expected"), [(1, hal.InvalidArgumentError), (2, TypeError), (3, IndexError), (4, NotImplementedError)])
 def test_kind(thrower: ModuleType, kind: int, expected: type) -> None:
     with pytest.raises(expected, match=r"^\[test\] kind$") as caught:
         thrower.fail_kind(kind)

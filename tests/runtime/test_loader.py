@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from loader_helpers import RECORDS, evaluate, records, run_python
+
+import hal
 
 # --- a good plugin -------------------------------------------------------------------------------------------------------------------
 
@@ -287,3 +290,24 @@ def test_forked_child_works(tmp_path: Path) -> None:
     print(json.dumps([os.waitstatus_to_exitcode(status), work() == parent]))
     """
     assert evaluate(code, tmp_path) == [0, True]
+
+
+def test_a_load_that_killed_the_process_is_probed_again(tmp_path: Path) -> None:
+    """A good verdict is cached by file; what the library does may depend on more. It kills one process, not two."""
+    source = Path(__file__).parent.parent / "plugins" / "toy" / "toy.c"
+    moody = tmp_path / "moody.c"
+    moody.write_text(
+        f'#define hal_plugin_entry toy_entry\n#include "{source}"\n#undef hal_plugin_entry\n'
+        "HAL_EXPORT hal_status hal_plugin_entry(const hal_host_api *host, const hal_plugin_api **out) {\n"
+        '  if (getenv("MOODY_CRASH") != NULL) abort();\n  return toy_entry(host, out);\n}\n'
+    )
+    library = tmp_path / "libhal_moody.so"
+    include = [f"-I{folder}" for folder in (hal.get_include(), source.parent)]
+    subprocess.run([shutil.which("cc") or "gcc", "-std=c11", "-shared", "-fPIC", *include, str(moody), "-o", str(library)], check=True)
+    paths = {"HAL_PLUGIN_PATH": str(library)}
+    assert records(tmp_path, **paths)["toy"]["available"]
+    assert run_python(RECORDS, tmp_path, MOODY_CRASH="1", **paths).returncode != 0, "the cached verdict was believed, once"
+    found = records(tmp_path, MOODY_CRASH="1", **paths)
+    bad = [r for r in found.values() if not r["available"]]
+    assert len(bad) == 1 and "SIGABRT" in bad[0]["reason"].upper().replace("ABORTED", "SIGABRT"), found
+    assert any(r["is_host"] and r["available"] for r in found.values())

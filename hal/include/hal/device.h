@@ -39,8 +39,9 @@ typedef struct hal_device_properties {
 typedef struct hal_device_api {
   uint32_t struct_size;
 
-  /* REQUIRED. Number of devices that can be opened now. 0 devices: return HAL_ERROR_UNAVAILABLE with the
-   * reason as error text, so that users are told why. cudaGetDeviceCount. */
+  /* REQUIRED. Number of devices that can be opened now. 0 devices: rather return HAL_ERROR_UNAVAILABLE with
+   * the reason as error text, so that users are told why (HAL_OK with 0 counts as unavailable without a
+   * reason). cudaGetDeviceCount. */
   hal_status (*count)(uint32_t *out);
 
   /* REQUIRED. Opens device `ordinal`. The runtime opens a device at most once and owns the handle until

@@ -22,7 +22,7 @@ typedef int32_t hal_layout;
 enum { HAL_LAYOUT_STRIDED = 0, HAL_LAYOUT_OPAQUE = 1024 };
 
 #define HAL_OPERAND_OUTPUT (1u << 0)
-#define HAL_OPERAND_IMMEDIATE (1u << 1) /* a scalar that comes with the launch, see hal_buffer */
+#define HAL_OPERAND_IMMEDIATE (1u << 1) /* a scalar (rank 0) that comes with the launch, see hal_buffer; never all inputs */
 #define HAL_OPERAND_ABSENT (1u << 2)    /* an optional operand that isn't given; all else is 0 */
 
 /* One operand. Only the first `rank` entries of dims and strides are defined. A dimension may be
@@ -103,7 +103,9 @@ typedef struct hal_kernel_api {
   /* REQUIRED. No launch of it is in flight: the runtime has seen to it. */
   void (*release)(hal_device *device, hal_executable *executable);
 
-  /* REQUIRED. Submits; may return before the work is done. */
+  /* REQUIRED. Submits; may return before the work is done. A fault that is known at once may be returned
+   * directly, with set_error_text: nothing was submitted and the stream is not poisoned. A fault found
+   * later poisons the stream (stream.h). */
   hal_status (*launch)(hal_stream *stream, hal_executable *executable, const hal_launch *args);
 
   /* OPTIONAL; NULL: what prepare said holds for every shape. Workspace of one launch with dynamic shapes. */

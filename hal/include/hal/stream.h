@@ -42,7 +42,9 @@ typedef struct hal_stream_api {
    * (HAL_ERROR_TIMEOUT: the work goes on). Returns and clears the poison. Several threads may wait. */
   hal_status (*synchronize)(hal_stream *stream, uint64_t timeout_ns);
 
-  /* REQUIRED. Details of the failure that synchronize of this stream returned last. */
+  /* REQUIRED. Details of the failure that synchronize of this stream returned last; this, not
+   * hal_host_api.set_error_text, is where a poison's words come from. Before any failure: status HAL_OK,
+   * label NULL, text "". */
   hal_status (*get_error)(hal_stream *stream, hal_error_info *out);
 
   /* REQUIRED. Work submitted later waits for `event`, on the device: the call itself never blocks. An
