@@ -36,6 +36,8 @@ from ._composites import (
     numel,
     randperm,
     std,
+    tril,
+    triu,
     var,
 )
 from ._type_info import finfo, iinfo

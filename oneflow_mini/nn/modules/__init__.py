@@ -35,5 +35,6 @@ from .loss import (
 from .module import Module
 from .normalization import BatchNorm1d, BatchNorm2d, LayerNorm
 from .pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from .sparse import Embedding
 
 __all__ = [n for n in dir() if n[0].isupper()]
