@@ -81,11 +81,17 @@ void integers_into(const Tensor &t, int64_t low, int64_t high, Generator &g) {
   // Values that the dtype can't hold would come out changed: integers up to the dtype's limits, floats up to where whole numbers end.
   const int bits = static_cast<int>(hal::dtype_size(t.dtype())) * 8;
   const bool is_signed = t.dtype() != HAL_U8 && t.dtype() != HAL_BOOL;
-  const int whole = t.dtype() == HAL_F64 ? 53 : t.dtype() == HAL_F32 ? 24 : t.dtype() == HAL_F16 ? 11 : t.dtype() == HAL_BF16 ? 8 : is_signed ? bits - 1 : bits;
+  const int whole = t.dtype() == HAL_F64    ? 53
+                    : t.dtype() == HAL_F32  ? 24
+                    : t.dtype() == HAL_F16  ? 11
+                    : t.dtype() == HAL_BF16 ? 8
+                    : is_signed             ? bits - 1
+                                            : bits;
   const int64_t most = whole >= 63 ? INT64_MAX : int64_t{1} << whole;
   const int64_t least = !is_signed ? 0 : whole >= 63 ? INT64_MIN : -most;
   if (low < least || (whole < 63 && high > most + (hal::is_float(t.dtype()) ? 1 : 0)))
-    throw Error(ErrorKind::Value, std::string("[randint] low and high - 1 must fit ") + dtype_long_name(t.dtype()) + ": got low=" + std::to_string(low) + ", high=" + std::to_string(high));
+    throw Error(ErrorKind::Value, std::string("[randint] low and high - 1 must fit ") + dtype_long_name(t.dtype()) +
+                                      ": got low=" + std::to_string(low) + ", high=" + std::to_string(high));
   launch_random(id::random_integer, t, static_cast<uint64_t>(t.numel()), g, Arg::immediate("randint", Scalar(low), HAL_I64),
                 Arg::immediate("randint", Scalar(high), HAL_I64));
 }
