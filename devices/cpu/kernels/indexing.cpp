@@ -105,6 +105,26 @@ std::unique_ptr<Kernel> by_size(hal_dtype dtype, F &&f) {
   }
 }
 
+// out[j] = x[index[j]·stride + j·step] for n elements.
+template <class T>
+void pick(const int64_t *index, int64_t index_step, const T *x, int64_t stride, int64_t step, T *out, int64_t out_step, int64_t n,
+          int64_t size, BadIndex &bad) {
+  const auto loop = [&](auto unit) {
+    const int64_t is = decltype(unit)::value ? 1 : index_step, os = decltype(unit)::value ? 1 : out_step;
+    for (int64_t j = 0; j < n; ++j) {
+      const int64_t at = index[j * is];
+      if (__builtin_expect(uint64_t(at) >= uint64_t(size), 0))
+        bad.note(at);
+      else
+        out[j * os] = x[at * stride + j * step];
+    }
+  };
+  if (index_step == 1 && out_step == 1)
+    loop(std::true_type{});
+  else
+    loop(std::false_type{});
+}
+
 std::unique_ptr<Kernel> make_gather(const hal_op &op) {
   require_operands(op, 2, 1);
   const hal_operand &x = op.operands[0], &index = op.operands[1], &out = op.operands[2];
@@ -213,12 +233,6 @@ std::unique_ptr<Kernel> make_scatter(const hal_op &op) {
   });
 }
 
-template <class A>
-struct Sum {
-  A chain, total;
-  int64_t count;
-};
-
 thread_local Scratch lane_sums, order_scratch;
 
 // A of section 1: floats in f32 or f64, integers modulo 2^64.
@@ -240,31 +254,45 @@ struct Accumulate {
   }
 };
 
-// One lane: the destinations of a single column.
+// Columns [j0, j0 + width) of one line, destinations [low, high): every thread may read all the sources and keep what is its own.
 template <int D>
-void add_lane(const Lines &l, const Lines::Offsets &o, int64_t j, const int64_t *index, const typename Accumulate<D>::S *src,
-              typename Accumulate<D>::S *out, BadIndex &bad) {
+void add_lanes(const Lines &l, const Lines::Offsets &o, int64_t j0, int64_t width, int64_t low, int64_t high, const int64_t *index,
+               const typename Accumulate<D>::S *src, typename Accumulate<D>::S *out, BadIndex &bad) {
   using Acc = Accumulate<D>;
   using A = typename Acc::A;
-  auto *sums = lane_sums.get<Sum<A>>(l.size);
-  std::fill_n(sums, l.size, Sum<A>{A(0), A(0), 0});
+  const int64_t cells = (high - low) * width;
+  A *chain = lane_sums.get<A>(2 * cells + (cells + 1) / 2 + 1), *total = chain + cells;  // 8 or 4 bytes hold at least two counts
+  uint16_t *count = reinterpret_cast<uint16_t *>(total + cells);
+  std::fill_n(chain, cells, A(0));
+  std::fill_n(count, cells, uint16_t{0});
+  bool several = false;  // whether a destination has more than one chain; until then the totals aren't looked at
   for (int64_t i = 0; i < l.n; ++i) {
-    const int64_t at = index[o.index + i * l.index_axis + j * l.index_last];
-    if (uint64_t(at) >= uint64_t(l.size)) {
-      bad.note(at);
-      continue;
+    const int64_t *ip = index + o.index + i * l.index_axis + j0 * l.index_last;
+    const auto *sp = src + o.other + i * l.other_axis + j0 * l.other_last;
+    for (int64_t j = 0; j < width; ++j) {
+      const int64_t at = ip[j * l.index_last];
+      if (uint64_t(at - low) >= uint64_t(high - low)) {
+        if (uint64_t(at) >= uint64_t(l.size)) bad.note(at);
+        continue;
+      }
+      const int64_t cell = (at - low) * width + j;
+      if (count[cell] == kChain) {
+        if (!several) std::fill_n(total, cells, A(0));
+        several = true;
+        total[cell] += chain[cell];
+        chain[cell] = A(0);
+        count[cell] = 0;
+      }
+      chain[cell] += Acc::load(sp[j * l.other_last]);
+      ++count[cell];
     }
-    Sum<A> &s = sums[at];
-    if (s.count == kChain) {
-      s.total += s.chain;
-      s.chain = A(0);
-      s.count = 0;
-    }
-    s.chain += Acc::load(src[o.other + i * l.other_axis + j * l.other_last]);
-    ++s.count;
   }
   // The first chain is never −0, so adding it to +0 leaves it as it is.
-  for (int64_t k = 0; k < l.size; ++k) out[o.whole + k * l.whole_axis + j * l.whole_last] = Acc::store(sums[k].total + sums[k].chain);
+  for (int64_t k = low; k < high; ++k) {
+    auto *to = out + o.whole + k * l.whole_axis + j0 * l.whole_last;
+    const A *from = chain + (k - low) * width, *before = total + (k - low) * width;
+    for (int64_t j = 0; j < width; ++j) to[j * l.whole_last] = Acc::store(several ? before[j] + from[j] : from[j]);
+  }
 }
 
 // Whole rows: the sources are sorted by destination (stable), then each destination adds its rows.
@@ -354,8 +382,17 @@ std::unique_ptr<Kernel> make_scatter_add(const hal_op &op) {
           if (l.rows()) {
             for (int64_t line = 0; line < l.outer; ++line) add_rows<D>(l, l.at(line), index, src, out, bad);
           } else {
-            over_lanes(l, [&](const Lines::Offsets &o, int64_t first, int64_t last) {
-              for (int64_t j = first; j < last; ++j) add_lane<D>(l, o, j, index, src, out, bad);
+            // Few lanes of many destinations: the destinations are cut instead, into few parts, for each of them reads all the sources.
+            const int64_t parts = l.outer * l.columns == 1 && l.n > kGrain && l.size > kGrain ? std::clamp(host().num_threads(), 1, 8) : 1;
+            const int64_t width = std::clamp<int64_t>(32768 / std::max<int64_t>(1, l.size), 1, 16);
+            const int64_t groups = (l.columns + width - 1) / width, tasks = l.outer * groups * parts;
+            const int64_t work = std::max<int64_t>(1, (l.n + l.size) * std::min(width, l.columns));
+            parallel_for(tasks, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
+              for (int64_t t = begin; t < end; ++t) {
+                const int64_t part = t % parts, group = t / parts % groups, j0 = group * width;
+                add_lanes<D>(l, l.at(t / parts / groups), j0, std::min(width, l.columns - j0), l.size * part / parts,
+                             l.size * (part + 1) / parts, index, src, out, bad);
+              }
             });
           }
           bad.check(name, l.size);
