@@ -41,6 +41,8 @@ from ._composites import (
     numel,
     randperm,
     std,
+    tril,
+    triu,
     var,
 )
 from ._type_info import finfo, iinfo

@@ -44,13 +44,28 @@ def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device:
 
 def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None) -> Any:
     """A random permutation of 0 … n − 1: the stable order of n f64 uniforms of the generator (so the same on every device)."""
-    import numpy as np
-
     if not isinstance(n, int) or isinstance(n, bool) or n < 0:
         raise ValueError(f"[randperm] n: got {n!r}, expected an int ≥ 0")
-    keys = _C.rand(n, generator=generator, dtype=_C.float64).numpy()  # on the HOST device
-    order = _C.from_numpy(np.argsort(keys, kind="stable").astype(np.int64))
-    return order.to(device if device is not None else order.device).to(_C.int64 if dtype is None else dtype)
+    order = _C.argsort(_C.rand(n, generator=generator, dtype=_C.float64, device=device))
+    return order if dtype is None else order.to(dtype)
+
+
+def _triangle(op: str, input: Any, keep: Any) -> Any:
+    if input.ndim < 2:
+        raise ValueError(f"[{op}] input: got shape {tuple(input.shape)}, expected at least 2 dimensions")
+    rows = _C.arange(input.shape[-2], device=input.device).unsqueeze(1)
+    zero = False if input.dtype == _C.bool else 0
+    return _C.where(keep(_C.arange(input.shape[-1], device=input.device) - rows), input, zero)
+
+
+def tril(input: Any, diagonal: int = 0) -> Any:
+    """``input`` on and below the diagonal of its last two dimensions, 0 above."""
+    return _triangle("tril", input, lambda offset: offset <= diagonal)
+
+
+def triu(input: Any, diagonal: int = 0) -> Any:
+    """``input`` on and above the diagonal of its last two dimensions, 0 below."""
+    return _triangle("triu", input, lambda offset: offset >= diagonal)
 
 
 def bernoulli(input: Any, *, generator: Any = None) -> Any:

@@ -8,12 +8,20 @@ from . import _C, _composites
 
 Tensor: Any = _C.Tensor
 
-for _name in ("masked_fill", "var", "std", "norm", "isclose", "allclose", "equal"):
+for _name in ("masked_fill", "var", "std", "norm", "isclose", "allclose", "equal", "tril", "triu"):
     setattr(Tensor, _name, getattr(_composites, _name))
 
 
 def _masked_fill_(self: Any, mask: Any, value: Any) -> Any:
     return self.copy_(_composites.masked_fill(self, mask, value))
+
+
+def _tril_(self: Any, diagonal: int = 0) -> Any:
+    return self.copy_(_composites.tril(self, diagonal))
+
+
+def _triu_(self: Any, diagonal: int = 0) -> Any:
+    return self.copy_(_composites.triu(self, diagonal))
 
 
 def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
@@ -47,6 +55,8 @@ def _format(self: Any, spec: str) -> str:
 
 
 Tensor.masked_fill_ = _masked_fill_
+Tensor.tril_ = _tril_
+Tensor.triu_ = _triu_
 Tensor.__deepcopy__ = _deepcopy
 Tensor.__reduce_ex__ = _reduce_ex
 Tensor.__format__ = _format

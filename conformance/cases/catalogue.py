@@ -9,12 +9,13 @@ from hal.ops.table import BY_NAME, OPS
 
 from .case import Case, Draft
 from .chains import convolution, matmul, pooling, random_numbers
+from .indexing import indexing, nonzero, order
 from .pointwise import aranges, casts, copies, fills, optimizer, pointwise
 from .rows import along_axis, nll_loss, reductions
 
 Maker = Callable[[Op, str], Iterator[Draft]]
 
-_BY_NAME: dict[str, Maker] = {"copy": copies, "cast": casts, "fill": fills, "arange": aranges}
+_BY_NAME: dict[str, Maker] = {"copy": copies, "cast": casts, "fill": fills, "arange": aranges, "nonzero": nonzero}
 _BY_CATEGORY: dict[str, Maker] = {
     "pointwise": pointwise,
     "reduction": reductions,
@@ -25,6 +26,8 @@ _BY_CATEGORY: dict[str, Maker] = {
     "pooling": pooling,
     "random": random_numbers,
     "optimizer": optimizer,
+    "indexing": indexing,
+    "order": order,
 }
 
 

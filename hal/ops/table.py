@@ -6,6 +6,7 @@ devices that want a native one; docs/numerics.md gets its definition, ``conforma
 
 from __future__ import annotations
 
+from .indexing import INDEXING, ORDER
 from .pointwise import POINTWISE
 from .spec import ALL, FLOATS, NUMBERS, Attribute, Op, Operand
 
@@ -125,5 +126,5 @@ OPTIMIZER = [
        (Attribute("decoupled_weight_decay"), Attribute("amsgrad"), Attribute("maximize"))),
 ]
 
-OPS: tuple[Op, ...] = (*POINTWISE, *DATA, *REDUCTIONS, *NORMALIZATION, *LOSS, *MATMUL, *CONVOLUTION, *POOLING, *RANDOM, *OPTIMIZER)
+OPS: tuple[Op, ...] = (*POINTWISE, *DATA, *REDUCTIONS, *NORMALIZATION, *LOSS, *MATMUL, *CONVOLUTION, *POOLING, *RANDOM, *OPTIMIZER, *INDEXING, *ORDER)
 BY_NAME: dict[str, Op] = {op.name: op for op in OPS}

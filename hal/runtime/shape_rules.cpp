@@ -322,8 +322,66 @@ void optimizer(const Use &use) {
     if (!(use.out(i).flags & HAL_OPERAND_ABSENT)) set_shape(use, use.out(i), param.rank, param.dims);
 }
 
+int64_t checked_axis(const Use &use, const hal_operand &x, uint32_t least_rank) {
+  const int64_t axis = static_cast<const hal_attributes_gather *>(use.attributes)->axis;  // the first attribute of all of them
+  if (x.rank < least_rank) use.fail("shape: got " + shape_text(x) + ", expected at least 1 dimension");
+  if (axis < 0 || axis >= int64_t(std::max(x.rank, 1u)))
+    use.fail("axis: got " + std::to_string(axis) + ", expected 0 to " + std::to_string(int64_t(std::max(x.rank, 1u)) - 1),
+             ErrorKind::Index);
+  return axis;
+}
+
+// The index reaches no further than `whole` in the dimensions other than the axis.
+void check_index_inside(const Use &use, const hal_operand &whole, const std::string &name, const hal_operand &index, int64_t axis) {
+  bool inside = index.rank == whole.rank;
+  for (uint32_t d = 0; inside && d < index.rank; ++d) inside = int64_t(d) == axis || index.dims[d] <= whole.dims[d];
+  if (!inside)
+    use.fail("index shape: got " + shape_text(index) + ", expected the rank of " + name + " " + shape_text(whole) +
+             " and no larger sizes except in dimension " + std::to_string(axis));
+}
+
+void gather(const Use &use) {
+  const int64_t axis = checked_axis(use, use.in(0), 1);
+  check_index_inside(use, use.in(0), "x", use.in(1), axis);
+  set_shape(use, use.out(0), use.in(1).rank, use.in(1).dims);
+}
+
+void scatter(const Use &use) {
+  const int64_t axis = checked_axis(use, use.in(0), 1);
+  check_index_inside(use, use.in(0), "x", use.in(1), axis);
+  check_same_shape(use, 2, use.in(1), "index");
+  set_shape(use, use.out(0), use.in(0).rank, use.in(0).dims);
+}
+
+void scatter_add(const Use &use) {
+  const int64_t axis = checked_axis(use, use.in(0), 1);
+  check_same_shape(use, 1, use.in(0), "src");
+  check_index_inside(use, use.out(0), "out", use.in(1), axis);
+}
+
+// cumsum, sort, topk: outputs have x's shape; topk's have k along the axis.
+void along_axis(const Use &use) {
+  const hal_operand &x = use.in(0);
+  const int64_t axis = checked_axis(use, x, 0);
+  int64_t dims[HAL_MAX_RANK];
+  std::copy_n(x.dims, x.rank, dims);
+  if (use.id == op::topk) {
+    const int64_t k = static_cast<const hal_attributes_topk *>(use.attributes)->k, n = x.rank ? x.dims[axis] : 1;
+    if (k < 0 || k > n) use.fail("k: got " + std::to_string(k) + ", expected 0 to " + std::to_string(n), ErrorKind::Index);
+    if (x.rank == 0 && k != 1) use.fail("k: got " + std::to_string(k) + ", expected 1 for a scalar", ErrorKind::Index);
+    if (x.rank) dims[axis] = k;
+  }
+  for (uint32_t i = 0; i < use.num_outputs; ++i) set_shape(use, use.out(i), x.rank, dims);
+}
+
 void given(const Use &use) {
   switch (use.id) {
+    case op::scatter_add:
+      scatter_add(use);
+      break;
+    case op::nonzero:
+      check_rank(use, 1, 1, "(count,)");
+      break;
     case op::conv2d_input_grad:
     case op::conv2d_weight_grad:
       conv2d_grad(use);
@@ -418,6 +476,15 @@ void infer(uint32_t id, hal_operand *operands, uint32_t num_inputs, uint32_t num
       break;
     case ShapeRule::optimizer:
       optimizer(use);
+      break;
+    case ShapeRule::gather:
+      gather(use);
+      break;
+    case ShapeRule::scatter:
+      scatter(use);
+      break;
+    case ShapeRule::along_axis:
+      along_axis(use);
       break;
     case ShapeRule::custom:
       break;

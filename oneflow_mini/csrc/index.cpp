@@ -4,7 +4,10 @@
 
 namespace flow {
 
-namespace {
+// python_index.cpp: what has tensors, masks or lists in it.
+bool has_advanced(PyObject *index);
+Tensor advanced_get(const Tensor &t, PyObject *index);
+void advanced_set(const Tensor &t, PyObject *index, const Value &value);
 
 Tensor basic_index(const Tensor &t, PyObject *index) {
   PyObject *single[1] = {index};
@@ -42,32 +45,26 @@ Tensor basic_index(const Tensor &t, PyObject *index) {
       PySlice_AdjustIndices(static_cast<Py_ssize_t>(out.sizes()[dim]), &start, &stop, step);
       out = slice(out, dim, start, std::max(start, stop), step);
       ++dim;
-    } else if (PyBool_Check(item)) {
-      throw Error(ErrorKind::NotImplemented, "[index] indexing with a bool is not implemented: expected integers, slices, None or ...");
     } else if (PyIndex_Check(item) && !(is_tensor(item) && unwrap(item).dim() > 0)) {
       const Py_ssize_t at = PyNumber_AsSsize_t(item, PyExc_IndexError);
       if (at == -1 && PyErr_Occurred()) throw py::error_already_set();
       out = select(out, dim, at);
-    } else if (is_tensor(item) || PySequence_Check(item)) {
-      throw Error(ErrorKind::NotImplemented,
-                  "[index] indexing with tensors, masks or lists is not implemented: expected integers, slices, None or ...");
     } else {
-      throw Error(ErrorKind::Type,
-                  std::string("[index] invalid index type: got ") + Py_TYPE(item)->tp_name + ", expected integers, slices, None or ...");
+      throw Error(ErrorKind::Type, std::string("[index] invalid index type: got ") + Py_TYPE(item)->tp_name +
+                                       ", expected integers, slices, None, ..., tensors, masks or lists");
     }
   }
   if (out.impl() == t.impl()) out = make_view(t, "AliasBackward", t.sizes(), t.strides(), t->offset, [](const Tensor &g) { return g; });
   return out;
 }
 
-}  // namespace
-
-Tensor get_item(const Tensor &t, PyObject *index) { return basic_index(t, index); }
+Tensor get_item(const Tensor &t, PyObject *index) { return has_advanced(index) ? advanced_get(t, index) : basic_index(t, index); }
 
 void set_item(const Tensor &t, PyObject *index, PyObject *value) {
-  const Tensor place = basic_index(t, index);
   Value v(0);
   if (!parse_value(value, v)) v = Value(tensor_from_data(value, {}, &t.device()));
+  if (has_advanced(index)) return advanced_set(t, index, v);
+  const Tensor place = basic_index(t, index);
   if (v.is_tensor()) {
     Tensor src = v.tensor;
     while (src.dim() > place.dim() && src.sizes()[0] == 1) src = squeeze(src, std::vector<int64_t>{0});

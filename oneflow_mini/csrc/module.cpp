@@ -1,6 +1,10 @@
 // The extension module oneflow_mini._C.
 #include "python.hpp"
 
+namespace flow {
+void bind_indexing(py::module_ &m, py::object &type);  // python_index.cpp
+}
+
 PYBIND11_MODULE(_C, m) {
   m.doc() = "Tensors, ops and autograd of oneflow_mini, in C++.";
   py::module_::import("hal._core");  // registers hal's types and exceptions
@@ -13,5 +17,6 @@ PYBIND11_MODULE(_C, m) {
   flow::bind_exchange(m, type);
   flow::bind_ops(m, type);
   flow::bind_inplace(m, type);
+  flow::bind_indexing(m, type);
   flow::bind_autograd(m, type);
 }

@@ -21,9 +21,9 @@ from ._losses import (
 
 __all__ = [
     "adaptive_avg_pool2d", "avg_pool2d", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d", "conv2d",
-    "cross_entropy", "dropout", "elu", "gelu", "hardtanh", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear",
-    "log_softmax", "logsigmoid", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "relu6", "sigmoid",
-    "silu", "smooth_l1_loss", "softmax", "softplus", "tanh",
+    "cross_entropy", "dropout", "elu", "embedding", "gelu", "hardtanh", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu",
+    "linear", "log_softmax", "logsigmoid", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "relu6",
+    "sigmoid", "silu", "smooth_l1_loss", "softmax", "softplus", "tanh",
 ]  # fmt: skip
 
 linear = _C.linear
@@ -317,6 +317,31 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     if largest >= num_classes or num_classes <= 0:
         raise ValueError(f"[one_hot] num_classes: got {num_classes}, expected more than the largest index {largest}")
     return (tensor.unsqueeze(-1) == _C.arange(num_classes, device=tensor.device)).to(_C.int64)
+
+
+def _padding_row(rows: int, padding_idx: int | None) -> int | None:
+    """padding_idx counted from the front. Raises ValueError outside [-rows, rows)."""
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise ValueError(f"[embedding] padding_idx must be within the number of embeddings: got {padding_idx} for {rows} rows")
+    return padding_idx % rows
+
+
+def _refuse_embedding_options(max_norm: Any, scale_grad_by_freq: bool, sparse: bool) -> None:
+    for name, value in (("max_norm", max_norm is not None), ("scale_grad_by_freq", scale_grad_by_freq), ("sparse", sparse)):
+        if value:
+            raise NotImplementedError(f"[embedding] {name} is not supported")
+
+
+def embedding(
+    input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Any:  # fmt: skip
+    """weight[input]: rows of a (rows, columns) table by integer indices of any shape; the row ``padding_idx`` gets no gradient."""
+    _refuse_embedding_options(max_norm, scale_grad_by_freq, sparse)
+    row = None if padding_idx is None else _padding_row(weight.shape[0], padding_idx)
+    return _C.embedding(weight, input, -1 if row is None else row)
 
 
 name_wrong_arguments(globals(), __all__)

@@ -459,3 +459,30 @@ def test_bad_calls_are_refused() -> None:
         evaluate("no_such_op", [f32(1)])
     with pytest.raises(TypeError):
         evaluate("add", [f32(1), np.array([1.0])])
+
+
+def test_scans_and_orders_by_hand() -> None:
+    x = np.array([1.0, 2.0**-24, 2.0**-24, -1.0], np.float32)
+    assert evaluate("cumsum", [x], {"axis": 0}).tolist() == [1, 1, 1, 0]  # serial: each small one is lost
+    long = np.ones(4097, np.float32) * np.float32(2.0**24)
+    long[1:4096] = 1
+    out = evaluate("cumsum", [long], {"axis": 0})
+    assert out[4095] == 2.0**24 and out[4096] == 2.0**25  # the second block begins anew, then gets the prefix
+    assert evaluate("cumsum", [np.array([200, 100], np.uint8)], {"axis": 0}).tolist() == [200, 300]
+    y = np.array([2.0, np.nan, -0.0, 0.0, 2.0], np.float32)
+    assert evaluate("sort", [y], {"axis": 0, "descending": 0})[1].tolist() == [2, 3, 0, 4, 1]
+    assert evaluate("sort", [y], {"axis": 0, "descending": 1})[1].tolist() == [1, 0, 4, 2, 3]
+    assert evaluate("topk", [y], {"axis": 0, "k": 2, "largest": 1})[1].tolist() == [1, 0]
+
+
+def test_moves_by_hand() -> None:
+    x, index = np.array([10, 20, 30], np.int32), np.array([2, 0, 2])
+    assert evaluate("gather", [x, index], {"axis": 0}).tolist() == [30, 10, 30]
+    assert evaluate("scatter", [x, index, np.array([1, 2, 3], np.int32)], {"axis": 0}).tolist() == [2, 20, 3]
+    assert evaluate("scatter_add", [np.array([1, 2, 3], np.int32), index], {"axis": 0}, shape=(4,)).tolist() == [2, 0, 4, 0]
+    big = np.full(513, 2.0**-24, np.float32)
+    big[0] = 1
+    # One chain of 512 loses the small ones; the last is a chain of its own, and is lost too.
+    assert evaluate("scatter_add", [big, np.zeros(513, np.int64)], {"axis": 0}, shape=(1,)).tolist() == [1]
+    big[512] = 2.0**-23
+    assert evaluate("scatter_add", [big, np.zeros(513, np.int64)], {"axis": 0}, shape=(1,)).tolist() == [1 + 2.0**-23]

@@ -19,7 +19,7 @@ extern "C" __attribute__((visibility("default"))) const cpu::KernelRows *hal_cpu
     KernelRows all;
     using Add = void (*)(KernelRows &);
     for (Add add : {Add{add_pointwise}, Add{add_data}, Add{add_reductions}, Add{add_normalization}, Add{add_loss}, Add{add_random},
-                    Add{add_optimizer}, Add{add_matmul}, Add{add_convolution}, Add{add_pooling}})
+                    Add{add_optimizer}, Add{add_matmul}, Add{add_convolution}, Add{add_pooling}, Add{add_indexing}, Add{add_order}})
       add(all);
     return all;
   }());

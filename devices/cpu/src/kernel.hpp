@@ -96,6 +96,8 @@ void add_optimizer(KernelRows &rows);
 void add_matmul(KernelRows &rows);
 void add_convolution(KernelRows &rows);
 void add_pooling(KernelRows &rows);
+void add_indexing(KernelRows &rows);
+void add_order(KernelRows &rows);
 
 // Exported by each kernel library.
 using KernelsFunction = const KernelRows *(*)(const hal_host_api *host);
