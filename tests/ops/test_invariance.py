@@ -77,6 +77,15 @@ def large_calls(dtype: str) -> Iterator[tuple[str, list[Any], dict | None, dict]
     yield "random_uniform", [3, 8, 0.0, 1.0], None, {"shape": (300_001,), "dtype": dtype}
     yield "sgd_step", [flat, x(300_001), x(300_001), 0.1, 0.9, 0.0, 0.01], {"nesterov": 1}, {}
     yield "adam_step", [flat, x(300_001), x(300_001), np.abs(x(300_001)), None, 1e-3, 0.9, 0.999, 1e-8, 0.0, 0.1, 0.03], {}, {}
+    index = rng.integers(0, 30_000, 200_000)
+    index[:2000] = 7  # several chains
+    yield "gather", [flat, index], {"axis": 0}, {}
+    yield "scatter_add", [flat[:200_000], index], {"axis": 0}, {"shape": (30_000,)}
+    yield "scatter_add", [x(3000, 40), rng.integers(0, 50, (3000, 40))], {"axis": 0}, {"shape": (50, 40)}
+    yield "cumsum", [flat], {"axis": 0}, {}
+    yield "cumsum", [square], {"axis": 0}, {}
+    yield "sort", [square], {"axis": 0, "descending": 1}, {}
+    yield "topk", [square], {"axis": 1, "k": 9, "largest": 0}, {}
 
 
 @contextmanager
@@ -100,7 +109,9 @@ def test_any_number_of_threads(dtype: str, device) -> None:
             assert_same(f"[{op}] call {k}, {dtype}: 1 and {n} threads", results[0], other)
 
 
-@pytest.mark.parametrize("op", ["sum", "mean", "prod", "softmax", "log_softmax", "matmul", "conv2d", "conv2d_weight_grad", "add", "argmax"])
+@pytest.mark.parametrize(
+    "op", ["sum", "mean", "prod", "softmax", "log_softmax", "matmul", "conv2d", "conv2d_weight_grad", "add", "argmax", "cumsum", "sort"]
+)
 def test_large_calls_have_the_reference_bits(op: str, device) -> None:
     for name, inputs, attributes, options in large_calls("f32"):
         if name == op:
@@ -114,6 +125,7 @@ def test_three_levels_of_blocks(device) -> None:
     for op in ("sum", "prod"):
         values = x if op == "sum" else (1 + x * np.float32(2**-22)).astype(np.float32)
         assert_same(f"[{op}]", (evaluate(op, [values], {"axes": 1}),), run(device, op, [values], {"axes": 1}))
+    assert_same("[cumsum]", (evaluate("cumsum", [x], {"axis": 0}),), run(device, "cumsum", [x], {"axis": 0}))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
