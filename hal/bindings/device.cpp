@@ -54,7 +54,7 @@ void bind_device(py::module_ &m) {
                                                                       "An open device. The same name always gives the same object.")
       .def_property_readonly("name", &hal::Device::name)
       .def_property_readonly("id", &hal::Device::id)
-.def_property_readonly("type", &hal::Device::id)
+      .def_property_readonly("type", &hal::Device::id)
       .def_property_readonly("index", &hal::Device::index)
       .def_property_readonly("is_host", &hal::Device::is_host)
       .def_property_readonly("properties", &properties)

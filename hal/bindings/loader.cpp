@@ -118,8 +118,7 @@ void bind_loader(py::module_ &m) {
   m.def("set_num_threads", &hal::set_num_threads, py::arg("n"), py::call_guard<hal::BlockingScope>(),
         "Size of the thread pool for host kernels, n >= 1; waits for running loops.");
   m.def("get_num_threads", &hal::num_threads, "Size of the thread pool: HAL_NUM_THREADS, else the CPUs that this process may use.");
-  m.def("host_bandwidth", &host_bandwidth, py::arg("pattern"), py::arg("bytes"), py::arg("repeats"),
-        py::call_guard<hal::BlockingScope>(),
+  m.def("host_bandwidth", &host_bandwidth, py::arg("pattern"), py::arg("bytes"), py::arg("repeats"), py::call_guard<hal::BlockingScope>(),
         "Bytes per second of host memory, the best of `repeats`: pattern 'read', 'copy' (read + write) or 'triad' (2 reads + write) over\n"
         "arrays of `bytes` each, on the thread pool. A loop of its own, no plugin takes part.");
   m.def("host_flops", &host_flops, py::arg("dtype"), py::arg("repeats"), py::call_guard<hal::BlockingScope>(),

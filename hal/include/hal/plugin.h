@@ -67,7 +67,8 @@ typedef struct hal_plugin_api {
 /* The exported symbol. Called once per load, possibly in a probing child process, from any thread. `host`
  * stays valid. On success *out points to a table that lives as long as the library is mapped.
  * Negotiation: equal majors work together, and each side reads of the other's structs only what
- * struct_size reaches; while the major is 0 a minor may change meanings too (then it says so in docs/abi.md). A plugin that needs a newer host returns HAL_ERROR_ABI_MISMATCH. */
+ * struct_size reaches; while the major is 0 a minor may change meanings too (then it says so in docs/abi.md). A plugin that needs a newer
+ * host returns HAL_ERROR_ABI_MISMATCH. */
 #define HAL_PLUGIN_ENTRY hal_plugin_entry
 #define HAL_PLUGIN_ENTRY_NAME "hal_plugin_entry"
 typedef hal_status (*hal_plugin_entry_fn)(const hal_host_api *host, const hal_plugin_api **out);

@@ -49,6 +49,7 @@ __all__ = [
     "Conv2d",
     "CrossEntropyLoss",
     "Dropout",
+    "Embedding",
     "Flatten",
     "Hardtanh",
     "HuberLoss",
