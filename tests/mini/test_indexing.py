@@ -221,7 +221,7 @@ BAD = {
     "cumsum dim": (lambda x: x.cumsum(2), IndexError, "cumsum"),
     "flip": (lambda x: x.flip(0, 0), ValueError, "multiple times"),
     "tril": (lambda x: flow.tril(x[0]), ValueError, "2 dimensions"),
-    "randint": (lambda x: flow.randint(0, 300, (2,), dtype=flow.uint8), ValueError, "fit"),
+    "randint": (lambda x: flow.randint(0, 300, (2,), dtype=flow.uint8), ValueError, "uint8"),
 }
 
 
