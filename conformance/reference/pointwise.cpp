@@ -94,10 +94,11 @@ void add_float_arithmetic(Table<F> &t) {
   add_predicates(t);
 }
 
-#define FUNCTIONS(X)                                                                                                                \
-  X(exp)                                                                                                                            \
-  X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(atan) X(tanh) X(erf) X(rsqrt) X(sigmoid) X(silu) X(gelu) \
-      X(gelu_tanh) X(softplus)
+#define FUNCTIONS(X)                                                                                                                     \
+  X(exp)                                                                                                                                 \
+  X(exp2)                                                                                                                                \
+  X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(atan) X(tanh) X(erf) X(rsqrt) X(sigmoid) X(silu) X(gelu) X(gelu_tanh) \
+      X(softplus)
 
 const Table<float> &table(float) {
   static const Table<float> t = [] {

@@ -45,7 +45,7 @@ uint64_t scalar_bits(const OpInfo &info, const std::string &name, const py::hand
       PyErr_Clear();
       fail(info, name + ": got " + type_name(value) + ", expected a number that fits a double", ErrorKind::Type);
     }
-    const hal::DefaultFpMode mode;  // the caller may have set flush-to-zero
+    const hal::DefaultFpMode mode;    // the caller may have set flush-to-zero
     const volatile double given = x;  // volatile in and out: the conversion stays inside the mode's scope
     const volatile uint64_t result = float_bits(given, dtype);
     return result;

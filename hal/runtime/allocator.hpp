@@ -42,7 +42,7 @@ class HAL_API Buffer {
   uint64_t size_ = 0;
   void *host_ = nullptr;
   Stream *stream_ = nullptr;
-  void *block_ = nullptr;  // the allocator's bookkeeping; nullptr for adopted memory
+  void *block_ = nullptr;          // the allocator's bookkeeping; nullptr for adopted memory
   std::function<void()> deleter_;  // adopted memory only
   uint32_t other_streams_ = 0;     // nonzero: the allocator holds a list
 };
@@ -51,10 +51,17 @@ class BufferPtr {
  public:
   BufferPtr() = default;
   explicit BufferPtr(Buffer *adopt) : p_(adopt) {}  // takes over one reference
-  BufferPtr(const BufferPtr &o) : p_(o.p_) { if (p_) p_->retain(); }
+  BufferPtr(const BufferPtr &o) : p_(o.p_) {
+    if (p_) p_->retain();
+  }
   BufferPtr(BufferPtr &&o) noexcept : p_(o.p_) { o.p_ = nullptr; }
-  BufferPtr &operator=(BufferPtr o) noexcept { std::swap(p_, o.p_); return *this; }
-  ~BufferPtr() { if (p_) p_->release(); }
+  BufferPtr &operator=(BufferPtr o) noexcept {
+    std::swap(p_, o.p_);
+    return *this;
+  }
+  ~BufferPtr() {
+    if (p_) p_->release();
+  }
   Buffer *get() const { return p_; }
   Buffer *operator->() const { return p_; }
   Buffer &operator*() const { return *p_; }
@@ -65,12 +72,12 @@ class BufferPtr {
 };
 
 struct AllocatorStats {
-  uint64_t allocated = 0;       // bytes in live buffers (as requested sizes rounded to the allocator's granularity)
-  uint64_t reserved = 0;        // bytes taken from the plugin
+  uint64_t allocated = 0;  // bytes in live buffers (as requested sizes rounded to the allocator's granularity)
+  uint64_t reserved = 0;   // bytes taken from the plugin
   uint64_t peak_allocated = 0, peak_reserved = 0;
-  uint64_t allocations = 0;     // calls
-  uint64_t raw_allocations = 0; // calls to the plugin
-  uint64_t retries = 0;         // free-and-retry after an out-of-memory
+  uint64_t allocations = 0;      // calls
+  uint64_t raw_allocations = 0;  // calls to the plugin
+  uint64_t retries = 0;          // free-and-retry after an out-of-memory
 };
 
 class HAL_API CachingAllocator {
@@ -93,7 +100,7 @@ class HAL_API CachingAllocator {
   friend class Stream;
   friend class DeviceRegistry;
   void forget_stream(Stream &stream, Stream *heir);  // its work is done: its memory becomes the heir's
-  void close();                        // gives everything back; later releases of buffers do nothing
+  void close();                                      // gives everything back; later releases of buffers do nothing
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

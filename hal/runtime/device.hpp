@@ -39,10 +39,10 @@ class HAL_API Device {
   void synchronize();  // every stream; throws the first poison
   void memory_info(uint64_t &free_bytes, uint64_t &total_bytes);
 
-  uint32_t slot() const { return slot_; }        // number of the device in this process, from 0
-  bool is_async() const { return async_; }       // launches may return before the work is done
+  uint32_t slot() const { return slot_; }                                     // number of the device in this process, from 0
+  bool is_async() const { return async_; }                                    // launches may return before the work is done
   bool is_closed() const { return closed_.load(std::memory_order_acquire); }  // after shutdown()
-  const std::string &options() const { return options_; }  // text after '?' that it was opened with
+  const std::string &options() const { return options_; }                     // text after '?' that it was opened with
   // The stream with this id, or nullptr if it has been destroyed.
   std::shared_ptr<Stream> find_stream(uint64_t id);
   // All streams that still exist, also those whose last owner is gone but whose work isn't done.

@@ -38,11 +38,11 @@ struct HAL_API Plugin {
 
 // What is known of one discovered plugin, loaded or not.
 struct PluginRecord {
-  std::string id;       // from the entry point's name or the file name until loaded
-  std::string origin;   // library path
+  std::string id;      // from the entry point's name or the file name until loaded
+  std::string origin;  // library path
   bool available = false;
   bool loaded = false;
-  std::string reason;   // why it is unavailable; "" if available or not yet probed
+  std::string reason;              // why it is unavailable; "" if available or not yet probed
   std::shared_ptr<Plugin> plugin;  // once loaded
   uint32_t device_count = 0;       // once loaded and initialised
   uint32_t roles = 0;              // once probed or loaded

@@ -89,7 +89,11 @@ Dims inverse(const Dims &order) {
 // differentiable ops.
 struct CopySlices final : Node {
   CopySlices(const Tensor &base, const Tensor &view)
-      : Node("CopySlices"), order(memory_order(base.sizes(), base.strides())), sizes(view.sizes()), strides(view.strides()), offset(view->offset - base->offset) {}
+      : Node("CopySlices"),
+        order(memory_order(base.sizes(), base.strides())),
+        sizes(view.sizes()),
+        strides(view.strides()),
+        offset(view->offset - base->offset) {}
   void apply(const Tensors &grads, Tensors &out) override {
     if (!grads[0].defined()) return;
     const Tensor g = contiguous(permute(grads[0], order));  // as base lies in memory, so that the view's strides hold
@@ -124,7 +128,9 @@ void refresh_view_history(const Tensor &t) {
   m.history_version = t.version();
   const Tensor base = m.base;
   if (!base.requires_grad()) return;
-  auto backward = [gradient = strided_gradient(base, t.sizes(), t.strides(), t->offset)](Node &, const Tensor &g, Tensors &out) { out[0] = gradient(g); };
+  auto backward = [gradient = strided_gradient(base, t.sizes(), t.strides(), t->offset)](Node &, const Tensor &g, Tensors &out) {
+    out[0] = gradient(g);
+  };
   Ref<Node> node(new OpNode<decltype(backward)>("AsStridedBackward", backward));
   node->edges.push_back(gradient_edge(base));
   m.grad_fn = node;
@@ -187,10 +193,11 @@ Saved Saved::output(const Tensor &out) {
 
 Tensor Saved::get(Node &node) const {
   if (tensor_.version() != version_)
-    throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[") + node.name +
-                                                "] one of the variables needed for gradient computation has been modified by an inplace operation: " +
-                                                dtype_long_name(tensor_.dtype()) + " tensor of shape " + to_string(tensor_.sizes()) + " is at version " +
-                                                std::to_string(tensor_.version()) + ", expected version " + std::to_string(version_));
+    throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                std::string("[") + node.name +
+                    "] one of the variables needed for gradient computation has been modified by an inplace operation: " +
+                    dtype_long_name(tensor_.dtype()) + " tensor of shape " + to_string(tensor_.sizes()) + " is at version " +
+                    std::to_string(tensor_.version()) + ", expected version " + std::to_string(version_));
   if (!is_output_ || !grad_enabled()) return tensor_;
   Tensor t = alias(tensor_, tensor_.sizes(), tensor_.strides(), tensor_->offset);
   set_history(t, Ref<Node>(&node));
@@ -211,16 +218,19 @@ Tensor make_view(const Tensor &t, const char *name, const Dims &sizes, const Dim
 Tensor before_inplace(const char *op, const Tensor &self, bool other_needs_grad) {
   for (int64_t i = 0; i < self.dim(); ++i)
     if (self.strides()[i] == 0 && self.sizes()[i] > 1)
-      throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[") + op +
-                                                  "] unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                                                  "location; clone() the tensor before the operation");
+      throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                  std::string("[") + op +
+                      "] unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                      "location; clone() the tensor before the operation");
   if (!grad_enabled()) return self;
   const bool self_needs = self.requires_grad();
   const Tensor base = self->autograd ? self->autograd->base : Tensor();
   if (self_needs && self.is_leaf() && !(base.defined()))
-    throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[") + op + "] a leaf Variable that requires grad is being used in an in-place operation");
+    throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                std::string("[") + op + "] a leaf Variable that requires grad is being used in an in-place operation");
   if (base.defined() && base.requires_grad() && base.is_leaf())
-    throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[") + op + "] a view of a leaf Variable that requires grad is being used in an in-place operation");
+    throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                std::string("[") + op + "] a view of a leaf Variable that requires grad is being used in an in-place operation");
   if (!self_needs && !other_needs_grad) return self;
   if (!hal::is_float(self.dtype())) return self;
   Tensor before = alias(self, self.sizes(), self.strides(), self->offset);
@@ -245,7 +255,8 @@ void after_inplace(const Tensor &self, const Tensor &before, const Tensor &resul
     return;
   }
   if (!dense(base))
-    throw Error(ErrorKind::NotImplemented, "[autograd] in-place write that needs a gradient to a view of a tensor that isn't dense: clone() it first");
+    throw Error(ErrorKind::NotImplemented,
+                "[autograd] in-place write that needs a gradient to a view of a tensor that isn't dense: clone() it first");
   Ref<Node> node(new CopySlices(base, self));
   node->edges.push_back(gradient_edge(base));
   node->edges.push_back(fn ? Edge{fn, result->autograd->output_nr} : Edge{});

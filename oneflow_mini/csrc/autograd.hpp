@@ -54,8 +54,8 @@ struct AutogradMeta {
   uint32_t output_nr = 0;
   Node *accumulator = nullptr;  // weak: the node owns the tensor
   std::shared_ptr<HookList> hooks;
-  Tensor base;                  // of a view: the tensor whose storage it shares
-  uint32_t history_version = 0; // storage version for which a view's grad_fn holds
+  Tensor base;                   // of a view: the tensor whose storage it shares
+  uint32_t history_version = 0;  // storage version for which a view's grad_fn holds
 };
 
 AutogradMeta &autograd_meta(const Tensor &t);

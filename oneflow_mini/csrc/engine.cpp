@@ -72,7 +72,8 @@ void run_hooks(Node &node, Tensors &grads) {
 
 }  // namespace
 
-Tensors run_backward(const Tensors &roots, const Tensors &grads, bool retain_graph, bool create_graph, const Tensors &inputs, bool accumulate) {
+Tensors run_backward(const Tensors &roots, const Tensors &grads, bool retain_graph, bool create_graph, const Tensors &inputs,
+                     bool accumulate) {
   GradMode mode(create_graph);
   std::vector<Ref<Node>> root_nodes;
   std::vector<Edge> root_edges, input_edges;

@@ -16,8 +16,8 @@ namespace id = hal::op;
 Tensor call(uint32_t op, T a) { return unary(unary_op(op), a); }
 Tensor call(uint32_t op, V a, V b) { return binary(binary_op(op), a, b); }
 
-constexpr double kLn2 = 0.693147180559945309417232121458;       // OEIS A002162
-constexpr double kLn10 = 2.30258509299404568401799145468;       // OEIS A002392
+constexpr double kLn2 = 0.693147180559945309417232121458;           // OEIS A002162
+constexpr double kLn10 = 2.30258509299404568401799145468;           // OEIS A002392
 constexpr double kTwoOverSqrtPi = 1.12837916709551257389615890312;  // OEIS A190732
 constexpr double kInvSqrt2Pi = 0.398942280401432677939946059934;    // OEIS A218708
 constexpr double kInvSqrt2 = 0.707106781186547524400844362105;      // OEIS A010503
@@ -89,7 +89,9 @@ Tensor pass(T g, V, V, T) { return g; }
 // Of maximum and minimum: all of it to the operand that was chosen, half to each on a tie.
 Tensor chosen(T g, V a, V b, uint32_t better) {
   const Tensor half = mul(g, 0.5);
-  const auto compare = [&](uint32_t op) { return a.is_tensor() ? call(op, a, b) : call(op == id::gt ? id::lt : op == id::lt ? id::gt : op, b, a); };
+  const auto compare = [&](uint32_t op) {
+    return a.is_tensor() ? call(op, a, b) : call(op == id::gt ? id::lt : op == id::lt ? id::gt : op, b, a);
+  };
   return where(compare(better), g, where(compare(id::eq), half, 0.0));
 }
 
@@ -113,11 +115,14 @@ Tensor pow_gradient_b(T g, V a, V b, T y) {
 const std::vector<BinaryOp> kBinary = {
     {"add", "AddBackward", id::add, Kind::Same, pass, pass, 0, 0},
     {"sub", "SubBackward", id::sub, Kind::Same, pass, [](T g, V, V, T) { return neg(g); }, 0, 0},
-    {"mul", "MulBackward", id::mul, Kind::Same, [](T g, V, V b, T) { return mul(g, b); }, [](T g, V a, V, T) { return mul(g, a); }, kUseB, kUseA},
+    {"mul", "MulBackward", id::mul, Kind::Same, [](T g, V, V b, T) { return mul(g, b); }, [](T g, V a, V, T) { return mul(g, a); }, kUseB,
+     kUseA},
     {"div", "DivBackward", id::div, Kind::Float, [](T g, V, V b, T) { return div(g, b); },
      [](T g, V a, V b, T) { return div(mul(neg(g), a), mul(b, b)); }, kUseB, kUseA | kUseB},
-    {"floor_divide", "FloorDivideBackward", id::floor_divide, Kind::Same, [](T g, V, V, T) { return zero(g, g); }, [](T g, V, V, T) { return zero(g, g); }, 0, 0},
-    {"remainder", "RemainderBackward", id::remainder, Kind::Same, pass, [](T g, V a, V b, T) { return neg(mul(g, call(id::floor_divide, a, b))); }, 0, kUseA | kUseB},
+    {"floor_divide", "FloorDivideBackward", id::floor_divide, Kind::Same, [](T g, V, V, T) { return zero(g, g); },
+     [](T g, V, V, T) { return zero(g, g); }, 0, 0},
+    {"remainder", "RemainderBackward", id::remainder, Kind::Same, pass,
+     [](T g, V a, V b, T) { return neg(mul(g, call(id::floor_divide, a, b))); }, 0, kUseA | kUseB},
     {"pow", "PowBackward", id::pow, Kind::Float, pow_gradient_a, pow_gradient_b, kUseA | kUseB, kUseA | kUseB | kUseOutput},
     {"maximum", "MaximumBackward", id::maximum, Kind::Same, [](T g, V a, V b, T) { return chosen(g, a, b, id::gt); },
      [](T g, V a, V b, T) { return chosen(g, a, b, id::lt); }, kUseA | kUseB, kUseA | kUseB},
@@ -140,7 +145,8 @@ const std::vector<BinaryOp> kBinary = {
      [](T g, V, V, T) { return zero(g, g); }, kUseB, 0},
     {"tanh_backward", "TanhBackwardBackward", id::tanh_backward, Kind::Same, [](T g, V, V y, T) { return call(id::tanh_backward, g, y); },
      [](T g, V a, V y, T) { return mul(g, mul(a, mul(y, -2.0))); }, kUseB, kUseA | kUseB},
-    {"sigmoid_backward", "SigmoidBackwardBackward", id::sigmoid_backward, Kind::Same, [](T g, V, V y, T) { return call(id::sigmoid_backward, g, y); },
+    {"sigmoid_backward", "SigmoidBackwardBackward", id::sigmoid_backward, Kind::Same,
+     [](T g, V, V y, T) { return call(id::sigmoid_backward, g, y); },
      [](T g, V a, V y, T) { return mul(g, mul(a, sub(1.0, mul(y, 2.0)))); }, kUseB, kUseA | kUseB},
 };
 

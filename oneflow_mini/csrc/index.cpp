@@ -25,7 +25,8 @@ Tensor basic_index(const Tensor &t, PyObject *index) {
     }
   }
   if (consumed > t.dim())
-    throw Error(ErrorKind::Index, "[index] too many indices for tensor: got " + std::to_string(consumed) + ", expected at most " + std::to_string(t.dim()));
+    throw Error(ErrorKind::Index,
+                "[index] too many indices for tensor: got " + std::to_string(consumed) + ", expected at most " + std::to_string(t.dim()));
   Tensor out = t;
   int64_t dim = 0;
   for (Py_ssize_t i = 0; i < n; ++i) {
@@ -48,9 +49,11 @@ Tensor basic_index(const Tensor &t, PyObject *index) {
       if (at == -1 && PyErr_Occurred()) throw py::error_already_set();
       out = select(out, dim, at);
     } else if (is_tensor(item) || PySequence_Check(item)) {
-      throw Error(ErrorKind::NotImplemented, "[index] indexing with tensors, masks or lists is not implemented: expected integers, slices, None or ...");
+      throw Error(ErrorKind::NotImplemented,
+                  "[index] indexing with tensors, masks or lists is not implemented: expected integers, slices, None or ...");
     } else {
-      throw Error(ErrorKind::Type, std::string("[index] invalid index type: got ") + Py_TYPE(item)->tp_name + ", expected integers, slices, None or ...");
+      throw Error(ErrorKind::Type,
+                  std::string("[index] invalid index type: got ") + Py_TYPE(item)->tp_name + ", expected integers, slices, None or ...");
     }
   }
   if (out.impl() == t.impl()) out = make_view(t, "AliasBackward", t.sizes(), t.strides(), t->offset, [](const Tensor &g) { return g; });

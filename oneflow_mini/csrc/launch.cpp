@@ -12,7 +12,8 @@ hal::Device &same_device(const char *op, std::initializer_list<const Tensor *> t
     if (!t->defined()) continue;
     if (!device) device = &t->device();
     if (device != &t->device())
-      throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[") + op + "] Expected all tensors to be on the same device: got " + device->name() + " and " + t->device().name());
+      throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[") + op + "] Expected all tensors to be on the same device: got " +
+                                                  device->name() + " and " + t->device().name());
   }
   if (!device) throw Error(ErrorKind::Type, std::string("[") + op + "] expected a tensor: got none");
   return *device;
@@ -28,8 +29,9 @@ void launch(uint32_t id, std::initializer_list<Arg> inputs, std::initializer_lis
     hal::Device &d = t.device();
     if (!device) device = &d;
     if (device != &d)
-      throw Error(HAL_ERROR_INVALID_ARGUMENT,
-                  std::string("[") + hal::op_info(id).name + "] Expected all tensors to be on the same device: got " + device->name() + " and " + d.name());
+      throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[") + hal::op_info(id).name +
+                                                  "] Expected all tensors to be on the same device: got " + device->name() + " and " +
+                                                  d.name());
     operands[n] = operand_of(t, flags);
     places[n] = {t->storage->buffer.get(), t.byte_offset()};
     work += t.numel();
@@ -62,7 +64,8 @@ void launch(uint32_t id, std::initializer_list<Arg> inputs, std::initializer_lis
     places[n++] = {nullptr, 0};
   }
   ReleaseGil gil(work > kGilWork);
-  hal::run(device->current_stream(), id, operands, places, static_cast<uint32_t>(inputs.size()), static_cast<uint32_t>(outputs.size()), attributes);
+  hal::run(device->current_stream(), id, operands, places, static_cast<uint32_t>(inputs.size()), static_cast<uint32_t>(outputs.size()),
+           attributes);
 }
 
 }  // namespace flow

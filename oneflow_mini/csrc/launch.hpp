@@ -21,7 +21,8 @@ struct Arg {
 };
 
 // Runs an op of the table on the tensors as they are (shapes and dtypes already as the op wants them).
-void launch(uint32_t id, std::initializer_list<Arg> inputs, std::initializer_list<const Tensor *> outputs, const void *attributes = nullptr);
+void launch(uint32_t id, std::initializer_list<Arg> inputs, std::initializer_list<const Tensor *> outputs,
+            const void *attributes = nullptr);
 
 // Throws unless all tensors are on one device; returns it.
 hal::Device &same_device(const char *op, std::initializer_list<const Tensor *> tensors);

@@ -32,7 +32,7 @@ struct UnaryOp {
   const char *name, *backward_name;
   uint32_t id;
   Kind kind;
-  Keep keep;                                             // what `gradient` wants as its second argument
+  Keep keep;                                                // what `gradient` wants as its second argument
   Tensor (*gradient)(const Tensor &g, const Tensor &kept);  // nullptr: not differentiable (zero almost everywhere: see `zero_gradient`)
 };
 struct BinaryOp {

@@ -57,9 +57,11 @@ Tensor to_device(const Tensor &t, hal::Device &device) {
     const Tensor src = contiguous(t);
     out = empty(t.sizes(), t.dtype(), device);
     ReleaseGil gil(true);
-    hal::copy_bytes(device.current_stream(), *out->storage->buffer, out.byte_offset(), *src->storage->buffer, src.byte_offset(), out->storage->nbytes);
+    hal::copy_bytes(device.current_stream(), *out->storage->buffer, out.byte_offset(), *src->storage->buffer, src.byte_offset(),
+                    out->storage->nbytes);
   }
-  if (needs_grad(t)) record(out, "ToCopyBackward", {&t}, [from = &t.device()](Node &, const Tensor &g, Tensors &gin) { gin[0] = to_device(g, *from); });
+  if (needs_grad(t))
+    record(out, "ToCopyBackward", {&t}, [from = &t.device()](Node &, const Tensor &g, Tensors &gin) { gin[0] = to_device(g, *from); });
   return out;
 }
 
@@ -79,7 +81,8 @@ void copy_into(const Tensor &dst, const Tensor &src) {
 
 Tensor copy_(const Tensor &self, const Tensor &src) {
   if (broadcast_shapes("copy_", self.sizes(), src.sizes()) != self.sizes())
-    throw Error(ErrorKind::Value, "[copy_] source can't be broadcast to the target: got " + to_string(src.sizes()) + ", expected " + to_string(self.sizes()));
+    throw Error(ErrorKind::Value,
+                "[copy_] source can't be broadcast to the target: got " + to_string(src.sizes()) + ", expected " + to_string(self.sizes()));
   const bool source_needs = needs_grad(src) && hal::is_float(self.dtype());
   const Tensor before = before_inplace("copy_", self, source_needs);
   copy_into(self, src);
@@ -87,10 +90,11 @@ Tensor copy_(const Tensor &self, const Tensor &src) {
   if (before.impl() != self.impl()) {
     // The history of the new value: src, seen in self's shape, dtype and place; nothing of what self was.
     result = alias(self, self.sizes(), self.strides(), self->offset);
-    record(result, "CopyBackward", {&before, &src}, [from = src.dtype(), sizes = src.sizes(), device = &src.device()](Node &n, const Tensor &g, Tensors &gin) {
-      if (n.needs(0)) gin[0] = zeros(g.sizes(), g.dtype(), g.device());
-      if (n.needs(1)) gin[1] = cast(to_device(sum_to(g, sizes), *device), from);
-    });
+    record(result, "CopyBackward", {&before, &src},
+           [from = src.dtype(), sizes = src.sizes(), device = &src.device()](Node &n, const Tensor &g, Tensors &gin) {
+             if (n.needs(0)) gin[0] = zeros(g.sizes(), g.dtype(), g.device());
+             if (n.needs(1)) gin[1] = cast(to_device(sum_to(g, sizes), *device), from);
+           });
   }
   after_inplace(self, before, result);
   return self;
@@ -102,7 +106,8 @@ Tensor fill_(const Tensor &self, Scalar value) {
   Tensor result = self;
   if (before.impl() != self.impl()) {
     result = alias(self, self.sizes(), self.strides(), self->offset);
-    record(result, "FillBackward", {&before}, [](Node &, const Tensor &g, Tensors &gin) { gin[0] = zeros(g.sizes(), g.dtype(), g.device()); });
+    record(result, "FillBackward", {&before},
+           [](Node &, const Tensor &g, Tensors &gin) { gin[0] = zeros(g.sizes(), g.dtype(), g.device()); });
   }
   after_inplace(self, before, result);
   return self;
@@ -110,7 +115,8 @@ Tensor fill_(const Tensor &self, Scalar value) {
 
 Scalar item(const Tensor &t) {
   if (t.numel() != 1)
-    throw Error(ErrorKind::Value, "[item] a Tensor with " + std::to_string(t.numel()) + " elements cannot be converted to Scalar: got shape " + to_string(t.sizes()));
+    throw Error(ErrorKind::Value, "[item] a Tensor with " + std::to_string(t.numel()) +
+                                      " elements cannot be converted to Scalar: got shape " + to_string(t.sizes()));
   uint64_t bits = 0;
   hal::Buffer &buffer = *t->storage->buffer;
   hal::Stream &stream = t.device().current_stream();
@@ -128,14 +134,22 @@ Scalar item(const Tensor &t) {
     }
   }
   switch (t.dtype()) {
-    case HAL_BOOL: return Scalar(bits != 0);
-    case HAL_U8: return Scalar(static_cast<int64_t>(static_cast<uint8_t>(bits)));
-    case HAL_I8: return Scalar(static_cast<int64_t>(static_cast<int8_t>(bits)));
-    case HAL_I16: return Scalar(static_cast<int64_t>(static_cast<int16_t>(bits)));
-    case HAL_I32: return Scalar(static_cast<int64_t>(static_cast<int32_t>(bits)));
-    case HAL_I64: return Scalar(static_cast<int64_t>(bits));
-    case HAL_F16: return Scalar(static_cast<double>(hal_f16_to_f32(static_cast<uint16_t>(bits))));
-    case HAL_BF16: return Scalar(static_cast<double>(hal_bf16_to_f32(static_cast<uint16_t>(bits))));
+    case HAL_BOOL:
+      return Scalar(bits != 0);
+    case HAL_U8:
+      return Scalar(static_cast<int64_t>(static_cast<uint8_t>(bits)));
+    case HAL_I8:
+      return Scalar(static_cast<int64_t>(static_cast<int8_t>(bits)));
+    case HAL_I16:
+      return Scalar(static_cast<int64_t>(static_cast<int16_t>(bits)));
+    case HAL_I32:
+      return Scalar(static_cast<int64_t>(static_cast<int32_t>(bits)));
+    case HAL_I64:
+      return Scalar(static_cast<int64_t>(bits));
+    case HAL_F16:
+      return Scalar(static_cast<double>(hal_f16_to_f32(static_cast<uint16_t>(bits))));
+    case HAL_BF16:
+      return Scalar(static_cast<double>(hal_bf16_to_f32(static_cast<uint16_t>(bits))));
     case HAL_F32: {
       float f;
       std::memcpy(&f, &bits, 4);

@@ -26,8 +26,9 @@ Tensor matmul_nd(const Tensor &a, const Tensor &b) {
 
 void same_dtype(const char *op, const Tensor &a, const char *name_a, const Tensor &b, const char *name_b) {
   if (a.dtype() != b.dtype())
-    throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[") + op + "] expected " + name_a + " and " + name_b + " to have the same dtype, but got: " + dtype_long_name(a.dtype()) +
-                                                " and " + dtype_long_name(b.dtype()));
+    throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[") + op + "] expected " + name_a + " and " + name_b +
+                                                " to have the same dtype, but got: " + dtype_long_name(a.dtype()) + " and " +
+                                                dtype_long_name(b.dtype()));
 }
 
 }  // namespace
@@ -35,11 +36,14 @@ void same_dtype(const char *op, const Tensor &a, const char *name_a, const Tenso
 Tensor matmul(const Tensor &a, const Tensor &b) {
   same_device("matmul", {&a, &b});
   same_dtype("matmul", a, "input", b, "other");
-  if (a.dim() == 0 || b.dim() == 0) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[matmul] both arguments need to be at least 1D: got " + std::to_string(a.dim()) + "D and " + std::to_string(b.dim()) + "D");
+  if (a.dim() == 0 || b.dim() == 0)
+    throw Error(HAL_ERROR_INVALID_ARGUMENT, "[matmul] both arguments need to be at least 1D: got " + std::to_string(a.dim()) + "D and " +
+                                                std::to_string(b.dim()) + "D");
   const bool row = a.dim() == 1, column = b.dim() == 1;
   Tensor x = row ? unsqueeze(a, 0) : a, y = column ? unsqueeze(b, 1) : b;
   if (x.sizes().back() != y.sizes()[y.dim() - 2])
-    throw Error(HAL_ERROR_INVALID_ARGUMENT, "[matmul] shapes cannot be multiplied: got " + to_string(a.sizes()) + " and " + to_string(b.sizes()) + ", expected " + std::to_string(x.sizes().back()) +
+    throw Error(HAL_ERROR_INVALID_ARGUMENT, "[matmul] shapes cannot be multiplied: got " + to_string(a.sizes()) + " and " +
+                                                to_string(b.sizes()) + ", expected " + std::to_string(x.sizes().back()) +
                                                 " rows in the second, found " + std::to_string(y.sizes()[y.dim() - 2]));
   Tensor out;
   if (y.dim() == 2 && x.dim() > 2 && x.is_contiguous()) {
@@ -69,7 +73,8 @@ Tensor matmul(const Tensor &a, const Tensor &b) {
 Tensor linear(const Tensor &x, const Tensor &weight, const Tensor &bias) {
   if (weight.dim() != 2) throw Error(ErrorKind::Value, "[linear] weight must have 2 dimensions: got shape " + to_string(weight.sizes()));
   if (x.dim() == 0 || x.sizes().back() != weight.sizes()[1])
-    throw Error(HAL_ERROR_INVALID_ARGUMENT, "[linear] shapes cannot be multiplied: got input " + to_string(x.sizes()) + " and weight " + to_string(weight.sizes()) + ", expected input's last size " +
+    throw Error(HAL_ERROR_INVALID_ARGUMENT, "[linear] shapes cannot be multiplied: got input " + to_string(x.sizes()) + " and weight " +
+                                                to_string(weight.sizes()) + ", expected input's last size " +
                                                 std::to_string(weight.sizes()[1]));
   const Tensor y = matmul(x, transpose(weight, 0, 1));
   return bias.defined() ? add(y, bias) : y;
@@ -154,7 +159,8 @@ Tensor conv2d(const Tensor &x, const Tensor &weight, const Tensor &bias, const C
   Tensor y = conv_forward(x, weight, o);
   if (!bias.defined()) return y;
   if (bias.dim() != 1 || bias.sizes()[0] != weight.sizes()[0])
-    throw Error(ErrorKind::Value, "[conv2d] bias must have one element per output channel: got shape " + to_string(bias.sizes()) + ", expected " + to_string({weight.sizes()[0]}));
+    throw Error(ErrorKind::Value, "[conv2d] bias must have one element per output channel: got shape " + to_string(bias.sizes()) +
+                                      ", expected " + to_string({weight.sizes()[0]}));
   return add(y, view(contiguous(bias), {1, bias.sizes()[0], 1, 1}));
 }
 
@@ -180,7 +186,8 @@ Tensor pool_backward(const Tensor &g, const Tensor &indices, const Dims &x_sizes
   Tensor out = empty(x_sizes, g.dtype(), g.device());
   if (out.numel()) launch(id::max_pool2d_backward, {g, indices}, {&out}, &attributes);
   if (needs_grad(g))
-    record(out, "MaxPool2dBackwardBackward", {&g}, [indices, o](Node &, const Tensor &h, Tensors &gin) { gin[0] = pool_gather(h, indices, o); });
+    record(out, "MaxPool2dBackwardBackward", {&g},
+           [indices, o](Node &, const Tensor &h, Tensors &gin) { gin[0] = pool_gather(h, indices, o); });
   return out;
 }
 
@@ -188,7 +195,8 @@ Tensor pool_gather(const Tensor &x, const Tensor &indices, const PoolOptions &o)
   Tensor out = empty(indices.sizes(), x.dtype(), x.device());
   if (out.numel()) launch(id::max_pool2d_gather, {x, indices}, {&out});
   if (needs_grad(x))
-    record(out, "MaxPool2dGatherBackward", {&x}, [indices, o, sizes = x.sizes()](Node &, const Tensor &g, Tensors &gin) { gin[0] = pool_backward(g, indices, sizes, o); });
+    record(out, "MaxPool2dGatherBackward", {&x},
+           [indices, o, sizes = x.sizes()](Node &, const Tensor &g, Tensors &gin) { gin[0] = pool_backward(g, indices, sizes, o); });
   return out;
 }
 
@@ -204,7 +212,8 @@ std::pair<Tensor, Tensor> max_pool2d(const Tensor &x, const PoolOptions &o) {
   Tensor out = empty(sizes, x.dtype(), x.device()), indices = empty(sizes, HAL_I64, x.device());
   if (out.numel()) launch(id::max_pool2d, {x}, {&out, &indices}, &attributes);
   if (needs_grad(x))
-    record(out, "MaxPool2dBackward", {&x}, [indices, o, from = x.sizes()](Node &, const Tensor &g, Tensors &gin) { gin[0] = pool_backward(g, indices, from, o); });
+    record(out, "MaxPool2dBackward", {&x},
+           [indices, o, from = x.sizes()](Node &, const Tensor &g, Tensors &gin) { gin[0] = pool_backward(g, indices, from, o); });
   return {out, indices};
 }
 
@@ -217,7 +226,8 @@ Tensor nll_backward(const Tensor &g, const Tensor &target, int64_t classes, int6
   Tensor out = empty({target.sizes()[0], classes}, g.dtype(), g.device());
   if (out.numel()) launch(id::nll_loss_backward, {g, target}, {&out}, &attributes);
   if (needs_grad(g))
-    record(out, "NllLossBackwardBackward", {&g}, [target, ignore_index](Node &, const Tensor &h, Tensors &gin) { gin[0] = nll_loss(h, target, ignore_index); });
+    record(out, "NllLossBackwardBackward", {&g},
+           [target, ignore_index](Node &, const Tensor &h, Tensors &gin) { gin[0] = nll_loss(h, target, ignore_index); });
   return out;
 }
 
@@ -226,8 +236,10 @@ Tensor nll_backward(const Tensor &g, const Tensor &target, int64_t classes, int6
 Tensor nll_loss(const Tensor &x, const Tensor &target, int64_t ignore_index) {
   same_device("nll_loss", {&x, &target});
   if (x.dim() != 2 || target.dim() != 1 || x.sizes()[0] != target.sizes()[0])
-    throw Error(ErrorKind::Value, "[nll_loss] expected input (N, C) and target (N,): got " + to_string(x.sizes()) + " and " + to_string(target.sizes()));
-  if (!hal::is_integer(target.dtype())) throw Error(ErrorKind::Type, std::string("[nll_loss] target must have an integer dtype: got ") + dtype_long_name(target.dtype()));
+    throw Error(ErrorKind::Value,
+                "[nll_loss] expected input (N, C) and target (N,): got " + to_string(x.sizes()) + " and " + to_string(target.sizes()));
+  if (!hal::is_integer(target.dtype()))
+    throw Error(ErrorKind::Type, std::string("[nll_loss] target must have an integer dtype: got ") + dtype_long_name(target.dtype()));
   const Tensor t = cast(target, HAL_I64);
   hal_attributes_nll_loss attributes{};
   attributes.struct_size = sizeof(attributes);
@@ -235,7 +247,9 @@ Tensor nll_loss(const Tensor &x, const Tensor &target, int64_t ignore_index) {
   Tensor out = empty(t.sizes(), x.dtype(), x.device());
   if (out.numel()) launch(id::nll_loss, {x, t}, {&out}, &attributes);
   if (needs_grad(x))
-    record(out, "NllLossBackward", {&x}, [t, ignore_index, classes = x.sizes()[1]](Node &, const Tensor &g, Tensors &gin) { gin[0] = nll_backward(g, t, classes, ignore_index); });
+    record(out, "NllLossBackward", {&x}, [t, ignore_index, classes = x.sizes()[1]](Node &, const Tensor &g, Tensors &gin) {
+      gin[0] = nll_backward(g, t, classes, ignore_index);
+    });
   return out;
 }
 

@@ -66,7 +66,8 @@ Tensor run_pointwise(uint32_t id, const char *name, const Arg *args, size_t num_
   Tensor result;
   if (out) {
     if (out->sizes() != sizes)
-      throw Error(ErrorKind::Value, std::string("[") + name + "] output with shape " + to_string(out->sizes()) + " doesn't match the broadcast shape " + to_string(sizes));
+      throw Error(ErrorKind::Value, std::string("[") + name + "] output with shape " + to_string(out->sizes()) +
+                                        " doesn't match the broadcast shape " + to_string(sizes));
     bool clash = out->dtype() != out_dtype;
     for (size_t i = 0; i < num_args && !clash; ++i) clash = args[i].tensor && overlaps_badly(*out, *args[i].tensor, sizes);
     if (clash) {
@@ -96,7 +97,8 @@ Tensor run_pointwise(uint32_t id, const char *name, const Arg *args, size_t num_
       continue;
     }
     if (&t->device() != &device)
-      throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[") + name + "] Expected all tensors to be on the same device: got " + device.name() + " and " + t->device().name());
+      throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[") + name + "] Expected all tensors to be on the same device: got " +
+                                                  device.name() + " and " + t->device().name());
     o.flags = i < num_args ? 0 : HAL_OPERAND_OUTPUT;
     o.dtype = t->dtype();
     places[i] = {(*t)->storage->buffer.get(), t->byte_offset()};
@@ -117,7 +119,9 @@ Tensor run_pointwise(uint32_t id, const char *name, const Arg *args, size_t num_
 }
 
 void check_integer(const char *name, hal_dtype d) {
-  if (d != HAL_BOOL && !hal::is_integer(d)) throw Error(ErrorKind::Type, std::string("[") + name + "] not defined for " + dtype_long_name(d) + ": expected bool or an integer dtype");
+  if (d != HAL_BOOL && !hal::is_integer(d))
+    throw Error(ErrorKind::Type,
+                std::string("[") + name + "] not defined for " + dtype_long_name(d) + ": expected bool or an integer dtype");
 }
 
 bool table_has(uint32_t id, hal_dtype d) { return (hal::op_info(id).dtypes & HAL_DTYPE_BIT(d)) != 0; }
@@ -126,7 +130,8 @@ bool table_has(uint32_t id, hal_dtype d) { return (hal::op_info(id).dtypes & HAL
 hal_dtype compute_dtype(const char *name, uint32_t id, Kind kind, hal_dtype d) {
   if (kind == Kind::Float && !hal::is_float(d)) return default_dtype();
   if (kind == Kind::Integer) check_integer(name, d);
-  if (kind != Kind::Compare && !table_has(id, d)) throw Error(ErrorKind::Type, std::string("[") + name + "] not defined for " + dtype_long_name(d));
+  if (kind != Kind::Compare && !table_has(id, d))
+    throw Error(ErrorKind::Type, std::string("[") + name + "] not defined for " + dtype_long_name(d));
   return d;
 }
 
@@ -150,13 +155,17 @@ Tensor unary(const UnaryOp &op, const Tensor &a, const Tensor *out) {
     auto *gradient = op.gradient;
     switch (op.keep) {
       case Keep::Nothing:
-        record(y, op.backward_name, {&x}, [gradient](Node &, const Tensor &g, Tensors &gin) { gin[0] = gradient ? gradient(g, g) : zeros(g.sizes(), g.dtype(), g.device()); });
+        record(y, op.backward_name, {&x}, [gradient](Node &, const Tensor &g, Tensors &gin) {
+          gin[0] = gradient ? gradient(g, g) : zeros(g.sizes(), g.dtype(), g.device());
+        });
         break;
       case Keep::Input:
-        record(y, op.backward_name, {&x}, [gradient, s = Saved(x)](Node &n, const Tensor &g, Tensors &gin) { gin[0] = gradient(g, s.get(n)); });
+        record(y, op.backward_name, {&x},
+               [gradient, s = Saved(x)](Node &n, const Tensor &g, Tensors &gin) { gin[0] = gradient(g, s.get(n)); });
         break;
       case Keep::Output:
-        record(y, op.backward_name, {&x}, [gradient, s = Saved::output(y)](Node &n, const Tensor &g, Tensors &gin) { gin[0] = gradient(g, s.get(n)); });
+        record(y, op.backward_name, {&x},
+               [gradient, s = Saved::output(y)](Node &n, const Tensor &g, Tensors &gin) { gin[0] = gradient(g, s.get(n)); });
         break;
     }
   }
@@ -176,7 +185,8 @@ Tensor binary(const BinaryOp &op, const Value &a, const Value &b, const Tensor *
   Value va = a, vb = b;
   const auto prepare = [&](Value &v, const Value &other) {
     if (!v.is_tensor()) return;
-    if (v.tensor.dim() == 0 && other.is_tensor() && other.tensor.dim() > 0 && &v.tensor.device() != &other.tensor.device() && v.tensor.device().is_host())
+    if (v.tensor.dim() == 0 && other.is_tensor() && other.tensor.dim() > 0 && &v.tensor.device() != &other.tensor.device() &&
+        v.tensor.device().is_host())
       v = Value(item(v.tensor));
     else if (v.tensor.dtype() != d)
       v = Value(cast(v.tensor, d));
@@ -189,7 +199,8 @@ Tensor binary(const BinaryOp &op, const Value &a, const Value &b, const Tensor *
     va = Value(holder);
   }
   const hal_dtype c = hal::compute_type(d);
-  const Arg args[2] = {va.is_tensor() ? Arg(va.tensor) : Arg::immediate(op.name, va.scalar, c), vb.is_tensor() ? Arg(vb.tensor) : Arg::immediate(op.name, vb.scalar, c)};
+  const Arg args[2] = {va.is_tensor() ? Arg(va.tensor) : Arg::immediate(op.name, va.scalar, c),
+                       vb.is_tensor() ? Arg(vb.tensor) : Arg::immediate(op.name, vb.scalar, c)};
   Tensor y = run_pointwise(op.id, op.name, args, 2, op.kind == Kind::Compare ? HAL_BOOL : d, out);
   if (!out && op.kind != Kind::Compare && needs_grad(va.tensor, vb.tensor)) {
     const Dims sa = va.is_tensor() ? va.tensor.sizes() : Dims(), sb = vb.is_tensor() ? vb.tensor.sizes() : Dims();
@@ -205,8 +216,8 @@ Tensor binary(const BinaryOp &op, const Value &a, const Value &b, const Tensor *
     }
     const auto keep = [used](const Value &v, unsigned bit) { return v.is_tensor() && (used & bit) ? Saved(v.tensor) : Saved(); };
     record(y, op.backward_name, {&va.tensor, &vb.tensor},
-           [o = &op, sa, sb, a = keep(va, kUseA), b = keep(vb, kUseB), na = va.scalar, nb = vb.scalar, out = used & kUseOutput ? Saved::output(y) : Saved()](
-               Node &n, const Tensor &g, Tensors &gin) {
+           [o = &op, sa, sb, a = keep(va, kUseA), b = keep(vb, kUseB), na = va.scalar, nb = vb.scalar,
+            out = used & kUseOutput ? Saved::output(y) : Saved()](Node &n, const Tensor &g, Tensors &gin) {
              const Value x = a ? Value(a.get(n)) : Value(na), z = b ? Value(b.get(n)) : Value(nb);
              const Tensor y = out ? out.get(n) : Tensor();
              if (n.needs(0)) gin[0] = sum_to(o->gradient_a(g, x, z, y), sa);
@@ -217,17 +228,21 @@ Tensor binary(const BinaryOp &op, const Value &a, const Value &b, const Tensor *
 }
 
 Tensor where(const Tensor &condition, const Value &a, const Value &b) {
-  if (condition.dtype() != HAL_BOOL) throw Error(ErrorKind::Type, std::string("[where] condition must be a bool tensor: got ") + dtype_long_name(condition.dtype()));
+  if (condition.dtype() != HAL_BOOL)
+    throw Error(ErrorKind::Type, std::string("[where] condition must be a bool tensor: got ") + dtype_long_name(condition.dtype()));
   const hal_dtype d = result_type(a, b), c = hal::compute_type(d);
   const Tensor x = a.is_tensor() ? cast(a.tensor, d) : Tensor(), z = b.is_tensor() ? cast(b.tensor, d) : Tensor();
-  const Arg args[3] = {condition, x.defined() ? Arg(x) : Arg::immediate("where", a.scalar, c), z.defined() ? Arg(z) : Arg::immediate("where", b.scalar, c)};
+  const Arg args[3] = {condition, x.defined() ? Arg(x) : Arg::immediate("where", a.scalar, c),
+                       z.defined() ? Arg(z) : Arg::immediate("where", b.scalar, c)};
   Tensor y = run_pointwise(hal::op::where, "where", args, 3, d, nullptr);
   if (needs_grad(x, z)) {
-    record(y, "WhereBackward", {&x, &z}, [m = Saved(condition), sx = x.defined() ? x.sizes() : Dims(), sz = z.defined() ? z.sizes() : Dims()](Node &n, const Tensor &g, Tensors &gin) {
-      const Tensor mask = m.get(n);
-      if (n.needs(0)) gin[0] = sum_to(where(mask, g, 0.0), sx);
-      if (n.needs(1)) gin[1] = sum_to(where(mask, 0.0, g), sz);
-    });
+    record(y, "WhereBackward", {&x, &z},
+           [m = Saved(condition), sx = x.defined() ? x.sizes() : Dims(), sz = z.defined() ? z.sizes() : Dims()](Node &n, const Tensor &g,
+                                                                                                                Tensors &gin) {
+             const Tensor mask = m.get(n);
+             if (n.needs(0)) gin[0] = sum_to(where(mask, g, 0.0), sx);
+             if (n.needs(1)) gin[1] = sum_to(where(mask, 0.0, g), sz);
+           });
   }
   return y;
 }
@@ -261,7 +276,8 @@ namespace {
 // Shared end of in-place ops: writes result into self unless it is there already.
 Tensor finish_inplace(const char *name, const Tensor &self, const Tensor &before, const Tensor &result) {
   if (self.sizes() != broadcast_shapes(name, self.sizes(), result.sizes()))
-    throw Error(ErrorKind::Value, std::string("[") + name + "] output with shape " + to_string(self.sizes()) + " doesn't match the broadcast shape " + to_string(result.sizes()));
+    throw Error(ErrorKind::Value, std::string("[") + name + "] output with shape " + to_string(self.sizes()) +
+                                      " doesn't match the broadcast shape " + to_string(result.sizes()));
   copy_into(self, result);
   after_inplace(self, before, self.dtype() == result.dtype() ? result : cast(result, self.dtype()));
   return self;
@@ -283,7 +299,8 @@ Tensor keep_data(const Tensor &before) {
 }
 void check_result_type(const char *name, hal_dtype self, hal_dtype result) {
   if (category(result) > category(self))
-    throw Error(ErrorKind::Type, std::string("[") + name + "] result type " + dtype_long_name(result) + " can't be cast to the desired output type " + dtype_long_name(self));
+    throw Error(ErrorKind::Type, std::string("[") + name + "] result type " + dtype_long_name(result) +
+                                     " can't be cast to the desired output type " + dtype_long_name(self));
 }
 }  // namespace
 
@@ -328,7 +345,9 @@ Tensor power(const Value &a, const Value &b) {
   if (a.is_tensor() && !b.is_tensor() && b.scalar.kind != Scalar::Float) {
     if (b.scalar.i == 2) return mul(a, a);
     if (!hal::is_float(a.tensor.dtype())) {
-      if (b.scalar.i < 0) throw Error(ErrorKind::Value, "[pow] Integers to negative integer powers are not allowed: got exponent " + std::to_string(b.scalar.i));
+      if (b.scalar.i < 0)
+        throw Error(ErrorKind::Value,
+                    "[pow] Integers to negative integer powers are not allowed: got exponent " + std::to_string(b.scalar.i));
       Tensor result = full(a.tensor.sizes(), Scalar(1), a.tensor.dtype(), a.tensor.device()), base = a.tensor;
       for (int64_t e = b.scalar.i; e; e >>= 1) {
         if (e & 1) result = mul(result, base);

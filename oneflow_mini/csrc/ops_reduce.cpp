@@ -25,7 +25,8 @@ Reduced reduce_shape(const char *op, const Tensor &t, const Axes &dims) {
     for (int64_t d : *dims) {
       const int64_t w = wrap_dim(d, rank, op);
       if (rank == 0) continue;
-      if (r.mask >> w & 1) throw Error(ErrorKind::Value, std::string("[") + op + "] dim " + std::to_string(w) + " appears multiple times in the list of dims");
+      if (r.mask >> w & 1)
+        throw Error(ErrorKind::Value, std::string("[") + op + "] dim " + std::to_string(w) + " appears multiple times in the list of dims");
       r.mask |= uint64_t{1} << w;
     }
   } else {
@@ -59,7 +60,8 @@ Tensor unfinish(const Tensor &g, const Reduced &r) { return g.sizes() == r.kept 
 
 void check_not_empty(const char *op, const Tensor &t, const Reduced &r) {
   if (r.count == 0 && count(r.dropped) > 0)
-    throw Error(ErrorKind::Index, std::string("[") + op + "] Expected reduction dim to be specified or non-zero: got shape " + to_string(t.sizes()));
+    throw Error(ErrorKind::Index,
+                std::string("[") + op + "] Expected reduction dim to be specified or non-zero: got shape " + to_string(t.sizes()));
 }
 
 hal_dtype sum_dtype(hal_dtype d) { return hal::is_float(d) ? d : HAL_I64; }
@@ -70,7 +72,9 @@ Tensor sum(const Tensor &input, const Axes &dims, bool keepdim, hal_dtype dtype)
   const Tensor t = dtype ? cast(input, dtype) : input;
   const Reduced r = reduce_shape("sum", t, dims);
   Tensor out = launch_reduce(id::sum, t, r, sum_dtype(t.dtype()));
-  if (needs_grad(t)) record(out, "SumBackward", {&t}, [r, sizes = t.sizes()](Node &, const Tensor &g, Tensors &gin) { gin[0] = expand(unfinish(g, r), sizes); });
+  if (needs_grad(t))
+    record(out, "SumBackward", {&t},
+           [r, sizes = t.sizes()](Node &, const Tensor &g, Tensors &gin) { gin[0] = expand(unfinish(g, r), sizes); });
   out = finish(out, r, keepdim);
   return dtype && out.dtype() != dtype ? cast(out, dtype) : out;
 }
@@ -78,7 +82,8 @@ Tensor sum(const Tensor &input, const Axes &dims, bool keepdim, hal_dtype dtype)
 Tensor mean(const Tensor &input, const Axes &dims, bool keepdim, hal_dtype dtype) {
   const Tensor t = dtype ? cast(input, dtype) : input;
   if (!hal::is_float(t.dtype()))
-    throw Error(ErrorKind::Type, std::string("[mean] could not infer output dtype. Input dtype must be a floating point dtype: got ") + dtype_long_name(t.dtype()));
+    throw Error(ErrorKind::Type, std::string("[mean] could not infer output dtype. Input dtype must be a floating point dtype: got ") +
+                                     dtype_long_name(t.dtype()));
   const Reduced r = reduce_shape("mean", t, dims);
   Tensor out = launch_reduce(id::mean, t, r, t.dtype());
   if (needs_grad(t))
@@ -129,21 +134,22 @@ Tensor extremum(const Tensor &t, bool largest, const Axes &dims, bool keepdim) {
   check_not_empty(name, t, r);
   Tensor out = launch_reduce(largest ? id::amax : id::amin, t, r, t.dtype());
   if (needs_grad(t))
-    record(out, largest ? "AmaxBackward" : "AminBackward", {&t}, [r, s = Saved(t), y = Saved::output(out)](Node &n, const Tensor &g, Tensors &gin) {
-      // Shared evenly among those that are equal to the result.
-      Tensor x, best, hit, hits;
-      {
-        GradMode off(false);
-        x = s.get(n);
-        best = y.get(n);
-        hit = cast(eq(x, best), g.dtype());
-        std::vector<int64_t> axes;
-        for (int64_t i = 0; i < x.dim(); ++i)
-          if (r.mask >> i & 1) axes.push_back(i);
-        hits = axes.empty() ? hit : sum(hit, axes, true);
-      }
-      gin[0] = mul(hit, div(unfinish(g, r), hits));
-    });
+    record(out, largest ? "AmaxBackward" : "AminBackward", {&t},
+           [r, s = Saved(t), y = Saved::output(out)](Node &n, const Tensor &g, Tensors &gin) {
+             // Shared evenly among those that are equal to the result.
+             Tensor x, best, hit, hits;
+             {
+               GradMode off(false);
+               x = s.get(n);
+               best = y.get(n);
+               hit = cast(eq(x, best), g.dtype());
+               std::vector<int64_t> axes;
+               for (int64_t i = 0; i < x.dim(); ++i)
+                 if (r.mask >> i & 1) axes.push_back(i);
+               hits = axes.empty() ? hit : sum(hit, axes, true);
+             }
+             gin[0] = mul(hit, div(unfinish(g, r), hits));
+           });
   return finish(out, r, keepdim);
 }
 
@@ -163,16 +169,17 @@ std::pair<Tensor, Tensor> extremum_with_index(const Tensor &t, bool largest, int
     value = extremum(t, largest, axes, true);
   }
   if (needs_grad(t))
-    record(value, largest ? "MaxBackward" : "MinBackward", {&t}, [index, sizes = t.sizes(), d = axes[0]](Node &, const Tensor &g, Tensors &gin) {
-      if (sizes.empty()) {
-        gin[0] = g;
-        return;
-      }
-      Dims shape;
-      for (size_t i = 0; i < sizes.size(); ++i) shape.push_back(static_cast<int64_t>(i) == d ? sizes[i] : 1);
-      const Tensor positions = view(arange(Scalar(0), Scalar(1), sizes[d], HAL_I64, g.device()), shape);
-      gin[0] = where(eq(positions, index), g, 0.0);
-    });
+    record(value, largest ? "MaxBackward" : "MinBackward", {&t},
+           [index, sizes = t.sizes(), d = axes[0]](Node &, const Tensor &g, Tensors &gin) {
+             if (sizes.empty()) {
+               gin[0] = g;
+               return;
+             }
+             Dims shape;
+             for (size_t i = 0; i < sizes.size(); ++i) shape.push_back(static_cast<int64_t>(i) == d ? sizes[i] : 1);
+             const Tensor positions = view(arange(Scalar(0), Scalar(1), sizes[d], HAL_I64, g.device()), shape);
+             gin[0] = where(eq(positions, index), g, 0.0);
+           });
   const bool drop = !keepdim && t.dim() > 0;
   return drop ? std::pair(squeeze(value, axes), squeeze(index, axes)) : std::pair(value, index);
 }
@@ -225,14 +232,16 @@ Tensor log_softmax_backward(const Tensor &g, const Tensor &y, int64_t axis) {
 
 Tensor softmax(const Tensor &t, int64_t dim, bool log) {
   const char *name = log ? "log_softmax" : "softmax";
-  if (!hal::is_float(t.dtype())) throw Error(ErrorKind::Type, std::string("[") + name + "] only defined for floating point dtypes: got " + dtype_long_name(t.dtype()));
+  if (!hal::is_float(t.dtype()))
+    throw Error(ErrorKind::Type, std::string("[") + name + "] only defined for floating point dtypes: got " + dtype_long_name(t.dtype()));
   if (t.dim() == 0) return view(softmax(view(t, {1}), 0, log), {});
   const int64_t axis = wrap_dim(dim, t.dim(), name);
   Tensor out = launch_axis(log ? id::log_softmax : id::softmax, {t}, t, axis);
   if (needs_grad(t))
-    record(out, log ? "LogSoftmaxBackward" : "SoftmaxBackward", {&t}, [y = Saved::output(out), axis, log](Node &n, const Tensor &g, Tensors &gin) {
-      gin[0] = log ? log_softmax_backward(g, y.get(n), axis) : softmax_backward(g, y.get(n), axis);
-    });
+    record(out, log ? "LogSoftmaxBackward" : "SoftmaxBackward", {&t},
+           [y = Saved::output(out), axis, log](Node &n, const Tensor &g, Tensors &gin) {
+             gin[0] = log ? log_softmax_backward(g, y.get(n), axis) : softmax_backward(g, y.get(n), axis);
+           });
   return out;
 }
 

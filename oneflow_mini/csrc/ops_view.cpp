@@ -15,7 +15,8 @@ void resolve(const char *op, Dims &sizes, int64_t numel) {
     if (sizes[i] == -1 && free_dim < 0) {
       free_dim = static_cast<int64_t>(i);
     } else if (sizes[i] < 0) {
-      throw Error(ErrorKind::Value, std::string("[") + op + "] invalid shape: got " + to_string(sizes) + ", expected sizes >= 0 and at most one -1");
+      throw Error(ErrorKind::Value,
+                  std::string("[") + op + "] invalid shape: got " + to_string(sizes) + ", expected sizes >= 0 and at most one -1");
     } else if (__builtin_mul_overflow(known, sizes[i], &known)) {
       throw Error(ErrorKind::Value, std::string("[") + op + "] shape too large: got " + to_string(sizes));
     }
@@ -25,7 +26,8 @@ void resolve(const char *op, Dims &sizes, int64_t numel) {
     known = numel;
   }
   if (known != numel || (free_dim >= 0 && known == 0))
-    throw Error(ErrorKind::Value, std::string("[") + op + "] shape '" + to_string(sizes) + "' is invalid for input of size " + std::to_string(numel));
+    throw Error(ErrorKind::Value,
+                std::string("[") + op + "] shape '" + to_string(sizes) + "' is invalid for input of size " + std::to_string(numel));
 }
 
 // Strides of t seen as `sizes`, if its memory allows that.
@@ -55,19 +57,22 @@ bool view_strides(const Tensor &t, const Dims &sizes, Dims &strides) {
 }  // namespace
 
 Tensor as_strided(const Tensor &t, const Dims &sizes, const Dims &strides, int64_t offset) {
-  if (sizes.size() != strides.size()) throw Error(ErrorKind::Value, "[as_strided] size and stride must have the same length: got " + to_string(sizes) + " and " + to_string(strides));
+  if (sizes.size() != strides.size())
+    throw Error(ErrorKind::Value,
+                "[as_strided] size and stride must have the same length: got " + to_string(sizes) + " and " + to_string(strides));
   int64_t low = offset, high = offset;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (strides[i] < 0) throw Error(ErrorKind::Value, "[as_strided] strides must be >= 0: got " + to_string(strides));
     if (sizes[i] > 0) {
       int64_t span;
-      if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &span) || __builtin_add_overflow(high, span, &high)) throw Error(ErrorKind::Value, "[as_strided] out of bounds");
+      if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &span) || __builtin_add_overflow(high, span, &high))
+        throw Error(ErrorKind::Value, "[as_strided] out of bounds");
     }
   }
   const int64_t limit = static_cast<int64_t>(t->storage->nbytes / hal::dtype_size(t.dtype()));
   if (low < 0 || (count(sizes) > 0 && high >= limit))
-    throw Error(ErrorKind::Value, "[as_strided] out of bounds: got sizes " + to_string(sizes) + ", strides " + to_string(strides) + ", offset " + std::to_string(offset) +
-                                      " for a storage of " + std::to_string(limit) + " elements");
+    throw Error(ErrorKind::Value, "[as_strided] out of bounds: got sizes " + to_string(sizes) + ", strides " + to_string(strides) +
+                                      ", offset " + std::to_string(offset) + " for a storage of " + std::to_string(limit) + " elements");
   return make_view(t, "AsStridedBackward", sizes, strides, offset, strided_gradient(t, sizes, strides, offset));
 }
 
@@ -75,8 +80,9 @@ Tensor view(const Tensor &t, Dims sizes) {
   resolve("view", sizes, t.numel());
   Dims strides;
   if (!view_strides(t, sizes, strides))
-    throw Error(HAL_ERROR_INVALID_ARGUMENT, "[view] size is not compatible with input tensor's size and stride: got size " + to_string(t.sizes()) + ", stride " +
-                                                to_string(t.strides()) + ", expected to see it as " + to_string(sizes) + ": use reshape");
+    throw Error(HAL_ERROR_INVALID_ARGUMENT, "[view] size is not compatible with input tensor's size and stride: got size " +
+                                                to_string(t.sizes()) + ", stride " + to_string(t.strides()) + ", expected to see it as " +
+                                                to_string(sizes) + ": use reshape");
   return make_view(t, "ViewBackward", sizes, strides, t->offset, [from = t.sizes()](const Tensor &g) { return reshape(g, from); });
 }
 
@@ -90,7 +96,9 @@ Tensor reshape(const Tensor &t, Dims sizes) {
 
 Tensor permute(const Tensor &t, const Dims &dims) {
   const size_t n = t.sizes().size();
-  if (dims.size() != n) throw Error(ErrorKind::Value, "[permute] number of dims doesn't match: got " + to_string(dims) + " for a tensor of " + std::to_string(n) + " dimensions");
+  if (dims.size() != n)
+    throw Error(ErrorKind::Value,
+                "[permute] number of dims doesn't match: got " + to_string(dims) + " for a tensor of " + std::to_string(n) + " dimensions");
   Dims sizes = t.sizes(), strides = t.strides(), inverse = t.sizes();
   std::vector<bool> seen(n);
   for (size_t i = 0; i < n; ++i) {
@@ -117,14 +125,16 @@ Tensor transpose(const Tensor &t, int64_t a, int64_t b) {
 
 Tensor expand(const Tensor &t, const Dims &want) {
   if (want.size() < t.sizes().size())
-    throw Error(ErrorKind::Value, "[expand] the number of sizes must be at least the number of dimensions: got " + to_string(want) + " for a tensor of shape " + to_string(t.sizes()));
+    throw Error(ErrorKind::Value, "[expand] the number of sizes must be at least the number of dimensions: got " + to_string(want) +
+                                      " for a tensor of shape " + to_string(t.sizes()));
   Dims sizes = want, strides = want;
   const size_t lead = want.size() - t.sizes().size();
   for (size_t i = 0; i < want.size(); ++i) {
     const int64_t have = i < lead ? 1 : t.sizes()[i - lead];
     if (sizes[i] == -1 && i >= lead) sizes[i] = have;
     if (sizes[i] < 0 || (have != 1 && have != sizes[i]))
-      throw Error(ErrorKind::Value, "[expand] can't expand: got shape " + to_string(t.sizes()) + ", expected to be broadcastable to " + to_string(want));
+      throw Error(ErrorKind::Value,
+                  "[expand] can't expand: got shape " + to_string(t.sizes()) + ", expected to be broadcastable to " + to_string(want));
     strides[i] = i < lead || (have == 1 && sizes[i] != 1) ? 0 : t.strides()[i - lead];
   }
   return make_view(t, "ExpandBackward", sizes, strides, t->offset, [from = t.sizes()](const Tensor &g) { return sum_to(g, from); });
@@ -157,7 +167,9 @@ Tensor unsqueeze(const Tensor &t, int64_t dim) {
 Tensor flatten(const Tensor &t, int64_t start, int64_t end) {
   start = wrap_dim(start, t.dim(), "flatten");
   end = wrap_dim(end, t.dim(), "flatten");
-  if (start > end) throw Error(ErrorKind::Value, "[flatten] start_dim must come before end_dim: got " + std::to_string(start) + " and " + std::to_string(end));
+  if (start > end)
+    throw Error(ErrorKind::Value,
+                "[flatten] start_dim must come before end_dim: got " + std::to_string(start) + " and " + std::to_string(end));
   if (t.dim() == 0) return reshape(t, {1});
   Dims sizes;
   int64_t merged = 1;
@@ -188,12 +200,14 @@ Tensor select(const Tensor &t, int64_t dim, int64_t index) {
   dim = wrap_dim(dim, t.dim(), "select");
   const int64_t n = t.sizes()[dim];
   if (index < -n || index >= n)
-    throw Error(ErrorKind::Index, "[index] index " + std::to_string(index) + " is out of bounds for dimension " + std::to_string(dim) + " with size " + std::to_string(n));
+    throw Error(ErrorKind::Index, "[index] index " + std::to_string(index) + " is out of bounds for dimension " + std::to_string(dim) +
+                                      " with size " + std::to_string(n));
   if (index < 0) index += n;
   Dims sizes = t.sizes(), strides = t.strides();
   sizes.erase(dim);
   strides.erase(dim);
-  return make_view(t, "SelectBackward", sizes, strides, t->offset + index * t.strides()[dim], scatter_back(t, [dim, index](const Tensor &w) { return select(w, dim, index); }));
+  return make_view(t, "SelectBackward", sizes, strides, t->offset + index * t.strides()[dim],
+                   scatter_back(t, [dim, index](const Tensor &w) { return select(w, dim, index); }));
 }
 
 Tensor slice(const Tensor &t, int64_t dim, int64_t start, int64_t stop, int64_t step) {
@@ -210,11 +224,13 @@ Tensors split(const Tensor &t, const std::vector<int64_t> &sections, int64_t dim
   int64_t at = 0;
   Tensors out;
   for (int64_t n : sections) {
-    if (n < 0 || at + n > t.sizes()[dim]) throw Error(ErrorKind::Value, "[split] sections must be >= 0 and sum to the size of dimension " + std::to_string(dim));
+    if (n < 0 || at + n > t.sizes()[dim])
+      throw Error(ErrorKind::Value, "[split] sections must be >= 0 and sum to the size of dimension " + std::to_string(dim));
     out.push_back(slice(t, dim, at, at + n, 1));
     at += n;
   }
-  if (at != t.sizes()[dim]) throw Error(ErrorKind::Value, "[split] sections must sum exactly to " + std::to_string(t.sizes()[dim]) + ": got " + std::to_string(at));
+  if (at != t.sizes()[dim])
+    throw Error(ErrorKind::Value, "[split] sections must sum exactly to " + std::to_string(t.sizes()[dim]) + ": got " + std::to_string(at));
   return out;
 }
 
@@ -229,9 +245,12 @@ Tensor cat(const Tensors &tensors, int64_t dim) {
   for (const Tensor &t : tensors) {
     Dims expected = sizes;
     if (t.sizes().size() == expected.size()) expected[dim] = t.sizes()[dim];
-    if (t.sizes() != expected) throw Error(ErrorKind::Value, "[cat] sizes of tensors must match except in dimension " + std::to_string(dim) + ": got " + to_string(t.sizes()) + ", expected " + to_string(expected));
+    if (t.sizes() != expected)
+      throw Error(ErrorKind::Value, "[cat] sizes of tensors must match except in dimension " + std::to_string(dim) + ": got " +
+                                        to_string(t.sizes()) + ", expected " + to_string(expected));
     if (&t.device() != &tensors[0].device())
-      throw Error(HAL_ERROR_INVALID_ARGUMENT, "[cat] Expected all tensors to be on the same device: got " + tensors[0].device().name() + " and " + t.device().name());
+      throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                  "[cat] Expected all tensors to be on the same device: got " + tensors[0].device().name() + " and " + t.device().name());
     sizes[dim] += t.sizes()[dim];
   }
   Tensor out = empty(sizes, dtype, tensors[0].device());
@@ -269,7 +288,9 @@ Tensor stack(const Tensors &tensors, int64_t dim) {
   dim = wrap_dim(dim, tensors[0].dim() + 1, "stack");
   Tensors rows;
   for (const Tensor &t : tensors) {
-    if (t.sizes() != tensors[0].sizes()) throw Error(ErrorKind::Value, "[stack] expects each tensor to be equal size: got " + to_string(t.sizes()) + ", expected " + to_string(tensors[0].sizes()));
+    if (t.sizes() != tensors[0].sizes())
+      throw Error(ErrorKind::Value, "[stack] expects each tensor to be equal size: got " + to_string(t.sizes()) + ", expected " +
+                                        to_string(tensors[0].sizes()));
     rows.push_back(unsqueeze(t, dim));
   }
   return cat(rows, dim);

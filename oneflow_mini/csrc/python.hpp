@@ -16,8 +16,7 @@ namespace flow {
 
 // The Python object of a tensor. TensorImpl::pyobj points back while it lives, so `t.grad is t.grad` as long as somebody holds it.
 struct PyTensor {
-  PyObject_HEAD
-  TensorImpl *impl;  // owns one reference
+  PyObject_HEAD TensorImpl *impl;  // owns one reference
   PyObject *dict;
   PyObject *weakrefs;
 };
@@ -25,8 +24,8 @@ struct PyTensor {
 extern PyTypeObject *g_tensor_type;
 inline bool is_tensor(PyObject *o) { return PyObject_TypeCheck(o, g_tensor_type); }
 inline Tensor unwrap(PyObject *o) { return Tensor(reinterpret_cast<PyTensor *>(o)->impl); }
-PyObject *wrap(const Tensor &t);                           // new reference; None if undefined
-PyObject *wrap_as(PyTypeObject *type, const Tensor &t);    // a new object of a subclass; t must have none yet
+PyObject *wrap(const Tensor &t);                         // new reference; None if undefined
+PyObject *wrap_as(PyTypeObject *type, const Tensor &t);  // a new object of a subclass; t must have none yet
 
 // The Python object of a dtype: flow.float32 and so on.
 struct DType {
@@ -74,7 +73,8 @@ void set_item(const Tensor &t, PyObject *index, PyObject *value);
 
 template <class F, class... Extra>
 void def_method(py::object &type, const char *name, F &&f, const Extra &...extra) {
-  type.attr(name) = py::cpp_function(std::forward<F>(f), py::name(name), py::is_method(type), py::sibling(py::getattr(type, name, py::none())), extra...);
+  type.attr(name) =
+      py::cpp_function(std::forward<F>(f), py::name(name), py::is_method(type), py::sibling(py::getattr(type, name, py::none())), extra...);
 }
 // A function of the module and a method of Tensor at once.
 template <class F, class... Extra>
@@ -88,8 +88,9 @@ void def_property(py::object &type, const char *name, Get &&get) {
 }
 template <class Get, class Set>
 void def_property(py::object &type, const char *name, Get &&get, Set &&set) {
-  type.attr(name) = py::module_::import("builtins").attr("property")(py::cpp_function(std::forward<Get>(get), py::is_method(type)),
-                                                                     py::cpp_function(std::forward<Set>(set), py::is_method(type)));
+  type.attr(name) = py::module_::import("builtins")
+                        .attr("property")(py::cpp_function(std::forward<Get>(get), py::is_method(type)),
+                                          py::cpp_function(std::forward<Set>(set), py::is_method(type)));
 }
 
 }  // namespace flow
@@ -175,7 +176,8 @@ template <>
 struct type_caster<flow::Dims> {
   PYBIND11_TYPE_CASTER(flow::Dims, const_name("Sequence[int]"));
   bool load(handle src, bool) {
-    if (PyUnicode_Check(src.ptr()) || (!PySequence_Check(src.ptr()) && !PyIndex_Check(src.ptr())) || flow::is_tensor(src.ptr())) return false;
+    if (PyUnicode_Check(src.ptr()) || (!PySequence_Check(src.ptr()) && !PyIndex_Check(src.ptr())) || flow::is_tensor(src.ptr()))
+      return false;
     value = flow::parse_size(src, "shape");
     return true;
   }

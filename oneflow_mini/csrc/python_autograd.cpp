@@ -33,7 +33,8 @@ struct PyNode final : Node {
     py::gil_scoped_acquire gil;
     if (!callable)
       throw Error(HAL_ERROR_INVALID_ARGUMENT,
-                  "[" + text + "] Trying to backward through the graph a second time: its saved tensors have been freed. Specify retain_graph=True");
+                  "[" + text +
+                      "] Trying to backward through the graph a second time: its saved tensors have been freed. Specify retain_graph=True");
     py::list args;
     for (size_t i = 0; i < num_outputs; ++i) args.append(i < grads.size() && grads[i].defined() ? py::cast(grads[i]) : py::none());
     Node *before = t_current_node;
@@ -46,16 +47,23 @@ struct PyNode final : Node {
       throw;
     }
     t_current_node = before;
-    py::tuple values = py::isinstance<py::tuple>(result) ? py::tuple(result) : py::isinstance<py::list>(result) ? py::tuple(result) : py::make_tuple(result);
+    py::tuple values = py::isinstance<py::tuple>(result)  ? py::tuple(result)
+                       : py::isinstance<py::list>(result) ? py::tuple(result)
+                                                          : py::make_tuple(result);
     if (values.size() < edges.size())
-      throw Error(HAL_ERROR_INVALID_ARGUMENT, "[" + text + "] returned an incorrect number of gradients: got " + std::to_string(values.size()) + ", expected " + std::to_string(edges.size()));
+      throw Error(HAL_ERROR_INVALID_ARGUMENT, "[" + text + "] returned an incorrect number of gradients: got " +
+                                                  std::to_string(values.size()) + ", expected " + std::to_string(edges.size()));
     for (size_t i = 0; i < values.size(); ++i) {
       if (i >= edges.size()) {
-        if (!values[i].is_none()) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[" + text + "] returned too many gradients: got " + std::to_string(values.size()) + ", expected " + std::to_string(edges.size()));
+        if (!values[i].is_none())
+          throw Error(HAL_ERROR_INVALID_ARGUMENT, "[" + text + "] returned too many gradients: got " + std::to_string(values.size()) +
+                                                      ", expected " + std::to_string(edges.size()));
         continue;
       }
       if (values[i].is_none() || !needs(i)) continue;
-      if (!is_tensor(values[i].ptr())) throw Error(ErrorKind::Type, "[" + text + "] gradient " + std::to_string(i) + " must be a Tensor or None: got " + Py_TYPE(values[i].ptr())->tp_name);
+      if (!is_tensor(values[i].ptr()))
+        throw Error(ErrorKind::Type,
+                    "[" + text + "] gradient " + std::to_string(i) + " must be a Tensor or None: got " + Py_TYPE(values[i].ptr())->tp_name);
       Tensor g = unwrap(values[i].ptr());
       const auto &[sizes, dtype, device] = inputs[i];
       if (g.sizes() != sizes) {
@@ -64,7 +72,8 @@ struct PyNode final : Node {
         } else if (broadcasts_to(sizes, g.sizes())) {
           g = sum_to(g, sizes);
         } else {
-          throw Error(HAL_ERROR_INVALID_ARGUMENT, "[" + text + "] returned an invalid gradient at index " + std::to_string(i) + ": got shape " + to_string(g.sizes()) + ", expected " + to_string(sizes));
+          throw Error(HAL_ERROR_INVALID_ARGUMENT, "[" + text + "] returned an invalid gradient at index " + std::to_string(i) +
+                                                      ": got shape " + to_string(g.sizes()) + ", expected " + to_string(sizes));
         }
       }
       out[i] = to_device(cast(g, dtype), *device);
@@ -121,16 +130,20 @@ std::shared_ptr<HookList> hook_list(const Tensor &t) {
 }
 
 Handle register_hook(const Tensor &t, py::object f) {
-  if (!t.requires_grad()) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[register_hook] cannot register a hook on a tensor that doesn't require gradient");
+  if (!t.requires_grad())
+    throw Error(HAL_ERROR_INVALID_ARGUMENT, "[register_hook] cannot register a hook on a tensor that doesn't require gradient");
   auto list = hook_list(t);
   auto callable = shared_callable(std::move(f));
   list->hooks.emplace_back(list->next_id, [callable](const Tensor &g) -> Tensor {
     py::gil_scoped_acquire gil;
     const py::object r = (*callable)(g);
     if (r.is_none()) return Tensor();
-    if (!is_tensor(r.ptr())) throw Error(ErrorKind::Type, std::string("[hook] a hook must return a Tensor or None: got ") + Py_TYPE(r.ptr())->tp_name);
+    if (!is_tensor(r.ptr()))
+      throw Error(ErrorKind::Type, std::string("[hook] a hook must return a Tensor or None: got ") + Py_TYPE(r.ptr())->tp_name);
     const Tensor out = unwrap(r.ptr());
-    if (out.sizes() != g.sizes()) throw Error(ErrorKind::Value, "[hook] a hook has changed the size of value: got " + to_string(out.sizes()) + ", expected " + to_string(g.sizes()));
+    if (out.sizes() != g.sizes())
+      throw Error(ErrorKind::Value,
+                  "[hook] a hook has changed the size of value: got " + to_string(out.sizes()) + ", expected " + to_string(g.sizes()));
     return out;
   });
   return {list, list->next_id++};
@@ -144,9 +157,15 @@ Tensor gradient_of(const Tensor &t) {
 
 void set_gradient(const Tensor &t, const std::optional<Tensor> &g) {
   if (g) {
-    if (g->sizes() != t.sizes()) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[grad] assigned grad has data of a different size: got " + to_string(g->sizes()) + ", expected " + to_string(t.sizes()));
-    if (g->dtype() != t.dtype()) throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[grad] assigned grad has data of a different type: got ") + dtype_long_name(g->dtype()) + ", expected " + dtype_long_name(t.dtype()));
-    if (&g->device() != &t.device()) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[grad] assigned grad is on a different device: got " + g->device().name() + ", expected " + t.device().name());
+    if (g->sizes() != t.sizes())
+      throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                  "[grad] assigned grad has data of a different size: got " + to_string(g->sizes()) + ", expected " + to_string(t.sizes()));
+    if (g->dtype() != t.dtype())
+      throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[grad] assigned grad has data of a different type: got ") +
+                                                  dtype_long_name(g->dtype()) + ", expected " + dtype_long_name(t.dtype()));
+    if (&g->device() != &t.device())
+      throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                  "[grad] assigned grad is on a different device: got " + g->device().name() + ", expected " + t.device().name());
   }
   if (!g && !t->autograd) return;
   AutogradMeta &m = autograd_meta(t);
@@ -156,9 +175,13 @@ void set_gradient(const Tensor &t, const std::optional<Tensor> &g) {
 
 void set_requires_grad(const Tensor &t, bool value) {
   if (value && !hal::is_float(t.dtype()))
-    throw Error(HAL_ERROR_INVALID_ARGUMENT, std::string("[requires_grad] only Tensors of floating point dtype can require gradients: got ") + dtype_long_name(t.dtype()));
+    throw Error(
+        HAL_ERROR_INVALID_ARGUMENT,
+        std::string("[requires_grad] only Tensors of floating point dtype can require gradients: got ") + dtype_long_name(t.dtype()));
   if (!t.is_leaf()) {
-    if (!value) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[requires_grad] you can only change requires_grad flags of leaf variables. Use detach() to cut a non-leaf off");
+    if (!value)
+      throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                  "[requires_grad] you can only change requires_grad flags of leaf variables. Use detach() to cut a non-leaf off");
     return;
   }
   if (value || t->autograd) autograd_meta(t).requires_grad = value;
@@ -172,23 +195,31 @@ Tensors start_gradients(const Tensors &roots, const std::vector<std::optional<Te
     if (i < grads.size() && grads[i]) {
       const Tensor &g = *grads[i];
       if (g.sizes() != r.sizes())
-        throw Error(HAL_ERROR_INVALID_ARGUMENT, "[backward] Mismatch in shape: got gradient " + to_string(g.sizes()) + ", expected " + to_string(r.sizes()));
-      if (&g.device() != &r.device()) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[backward] gradient is on a different device: got " + g.device().name() + ", expected " + r.device().name());
+        throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                    "[backward] Mismatch in shape: got gradient " + to_string(g.sizes()) + ", expected " + to_string(r.sizes()));
+      if (&g.device() != &r.device())
+        throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                    "[backward] gradient is on a different device: got " + g.device().name() + ", expected " + r.device().name());
       out.push_back(cast(g, r.dtype()));
     } else {
-      if (r.numel() != 1) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[backward] grad can be implicitly created only for scalar outputs: got shape " + to_string(r.sizes()));
+      if (r.numel() != 1)
+        throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                    "[backward] grad can be implicitly created only for scalar outputs: got shape " + to_string(r.sizes()));
       out.push_back(full(r.sizes(), Scalar(1), r.dtype(), r.device()));
     }
   }
   return out;
 }
 
-py::tuple backward(const Tensors &roots, const std::vector<std::optional<Tensor>> &grads, bool retain, bool create, const Tensors &inputs, bool allow_unused, bool accumulate) {
+py::tuple backward(const Tensors &roots, const std::vector<std::optional<Tensor>> &grads, bool retain, bool create, const Tensors &inputs,
+                   bool allow_unused, bool accumulate) {
   const Tensors out = run_backward(roots, start_gradients(roots, grads), retain || create, create, inputs, accumulate);
   py::tuple result(accumulate ? 0 : out.size());
   for (size_t i = 0; i < result.size(); ++i) {
     if (!out[i].defined() && !allow_unused)
-      throw Error(HAL_ERROR_INVALID_ARGUMENT, "[grad] One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior");
+      throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                  "[grad] One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is "
+                  "the desired behavior");
     result[i] = out[i];
   }
   return result;
@@ -214,10 +245,13 @@ void bind_autograd(py::module_ &m, py::object &type) {
     set_grad_enabled(mode);
     return before;
   });
-  m.def("run_backward", &backward, "tensors"_a, "grads"_a, "retain_graph"_a = false, "create_graph"_a = false, "inputs"_a = Tensors(), "allow_unused"_a = false, "accumulate"_a = true);
+  m.def("run_backward", &backward, "tensors"_a, "grads"_a, "retain_graph"_a = false, "create_graph"_a = false, "inputs"_a = Tensors(),
+        "allow_unused"_a = false, "accumulate"_a = true);
   m.def("make_function_node", &make_function_node, "outputs"_a, "inputs"_a, "backward"_a, "name"_a);
   m.def("current_node", [] { return Ref<Node>(t_current_node); });
-  m.def("set_history", [](const Tensor &t, const Ref<Node> &node, uint32_t nr) { set_history(t, node, nr); }, "tensor"_a, "node"_a, "output_nr"_a);
+  m.def(
+      "set_history", [](const Tensor &t, const Ref<Node> &node, uint32_t nr) { set_history(t, node, nr); }, "tensor"_a, "node"_a,
+      "output_nr"_a);
 
   def_property(type, "requires_grad", [](const Tensor &t) { return t.requires_grad(); }, &set_requires_grad);
   def_property(type, "grad", &gradient_of, &set_gradient);
@@ -238,13 +272,17 @@ void bind_autograd(py::module_ &m, py::object &type) {
         t->sizes = value.sizes();
         t->strides = value.strides();
       });
-  def_method(type, "requires_grad_", [](const Tensor &t, bool value) {
-    set_requires_grad(t, value);
-    return t;
-  }, "requires_grad"_a = true);
+  def_method(
+      type, "requires_grad_",
+      [](const Tensor &t, bool value) {
+        set_requires_grad(t, value);
+        return t;
+      },
+      "requires_grad"_a = true);
   def_method(type, "register_hook", &register_hook, "hook"_a);
   def_method(type, "retain_grad", [](const Tensor &t) {
-    if (!t.requires_grad()) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[retain_grad] can't retain_grad on Tensor that has requires_grad=False");
+    if (!t.requires_grad())
+      throw Error(HAL_ERROR_INVALID_ARGUMENT, "[retain_grad] can't retain_grad on Tensor that has requires_grad=False");
     if (!t.grad_fn()) return;
     auto list = hook_list(t);
     if (!list->retained) list->retained = std::make_shared<Tensor>();
@@ -253,19 +291,23 @@ void bind_autograd(py::module_ &m, py::object &type) {
       type, "backward",
       [](const Tensor &t, const std::optional<Tensor> &gradient, std::optional<bool> retain, bool create, const py::object &inputs) {
         Tensors only;
-        if (is_tensor(inputs.ptr())) only.push_back(unwrap(inputs.ptr()));
-        else if (!inputs.is_none()) only = inputs.cast<Tensors>();
+        if (is_tensor(inputs.ptr()))
+          only.push_back(unwrap(inputs.ptr()));
+        else if (!inputs.is_none())
+          only = inputs.cast<Tensors>();
         backward({t}, {gradient}, retain.value_or(create), create, only, true, true);
       },
       "gradient"_a = py::none(), "retain_graph"_a = py::none(), "create_graph"_a = false, "inputs"_a = py::none());
-  type.attr("_make_subclass") = py::module_::import("builtins").attr("staticmethod")(py::cpp_function(
-      [](py::type cls, const Tensor &data, bool requires_grad) {
-        if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(cls.ptr()), g_tensor_type)) throw Error(ErrorKind::Type, "[_make_subclass] cls must be a subclass of Tensor");
-        Tensor t = detach(data);
-        set_requires_grad(t, requires_grad);
-        return py::reinterpret_steal<py::object>(wrap_as(reinterpret_cast<PyTypeObject *>(cls.ptr()), t));
-      },
-      "cls"_a, "data"_a, "requires_grad"_a = false));
+  type.attr("_make_subclass") = py::module_::import("builtins")
+                                    .attr("staticmethod")(py::cpp_function(
+                                        [](py::type cls, const Tensor &data, bool requires_grad) {
+                                          if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(cls.ptr()), g_tensor_type))
+                                            throw Error(ErrorKind::Type, "[_make_subclass] cls must be a subclass of Tensor");
+                                          Tensor t = detach(data);
+                                          set_requires_grad(t, requires_grad);
+                                          return py::reinterpret_steal<py::object>(wrap_as(reinterpret_cast<PyTypeObject *>(cls.ptr()), t));
+                                        },
+                                        "cls"_a, "data"_a, "requires_grad"_a = false));
 }
 
 }  // namespace flow

@@ -35,7 +35,8 @@ Dims parse_size(const py::handle &h, const char *op) {
     return static_cast<int64_t>(v);
   };
   if (PyIndex_Check(h.ptr())) return {one(h.ptr())};
-  if (!PySequence_Check(h.ptr()) || PyUnicode_Check(h.ptr())) throw Error(ErrorKind::Type, std::string("[") + op + "] expected integers or a sequence of integers: got " + Py_TYPE(h.ptr())->tp_name);
+  if (!PySequence_Check(h.ptr()) || PyUnicode_Check(h.ptr()))
+    throw Error(ErrorKind::Type, std::string("[") + op + "] expected integers or a sequence of integers: got " + Py_TYPE(h.ptr())->tp_name);
   Dims out;
   for (auto item : py::reinterpret_borrow<py::sequence>(h)) out.push_back(one(item.ptr()));
   return out;
@@ -48,7 +49,8 @@ Dims parse_sizes(const py::args &args, const char *op) {
 
 void parse_pair(const py::object &o, int64_t out[2], const char *op, const char *name) {
   const Dims d = parse_size(o, op);
-  if (d.size() != 1 && d.size() != 2) throw Error(ErrorKind::Value, std::string("[") + op + "] " + name + " must be an int or a pair: got " + to_string(d));
+  if (d.size() != 1 && d.size() != 2)
+    throw Error(ErrorKind::Value, std::string("[") + op + "] " + name + " must be an int or a pair: got " + to_string(d));
   out[0] = d[0];
   out[1] = d[d.size() - 1];
 }
@@ -60,7 +62,11 @@ void bind_dtypes(py::module_ &m) {
       .def_property_readonly("is_floating_point", [](const DTypeObject &d) { return hal::is_float(d.value); })
       .def_property_readonly("is_signed", [](const DTypeObject &d) { return d.value != HAL_BOOL && d.value != HAL_U8; })
       .def("__repr__", [](const DTypeObject &d) { return "oneflow_mini." + d.name; })
-      .def("__reduce__", [](const DTypeObject &d) { return py::make_tuple(py::module_::import("builtins").attr("getattr"), py::make_tuple(py::module_::import("oneflow_mini._C"), d.name)); })
+      .def("__reduce__",
+           [](const DTypeObject &d) {
+             return py::make_tuple(py::module_::import("builtins").attr("getattr"),
+                                   py::make_tuple(py::module_::import("oneflow_mini._C"), d.name));
+           })
       .def("__hash__", [](const DTypeObject &d) { return d.value; })
       .def("__eq__", [](py::handle a, py::handle b) { return a.ptr() == b.ptr(); });
   for (hal_dtype d = 1; d < HAL_DTYPE_COUNT; ++d) {

@@ -12,13 +12,15 @@ struct NumpyName {
   hal_dtype dtype;
   const char *name;
 };
-constexpr NumpyName kNumpy[] = {{HAL_BOOL, "bool"},    {HAL_U8, "uint8"},   {HAL_I8, "int8"},     {HAL_I16, "int16"},     {HAL_I32, "int32"},
-                                {HAL_I64, "int64"},    {HAL_F16, "float16"}, {HAL_F32, "float32"}, {HAL_F64, "float64"}, {HAL_BF16, "bfloat16"}};
+constexpr NumpyName kNumpy[] = {{HAL_BOOL, "bool"},   {HAL_U8, "uint8"},     {HAL_I8, "int8"},     {HAL_I16, "int16"},
+                                {HAL_I32, "int32"},   {HAL_I64, "int64"},    {HAL_F16, "float16"}, {HAL_F32, "float32"},
+                                {HAL_F64, "float64"}, {HAL_BF16, "bfloat16"}};
 
 hal_dtype from_numpy_name(const std::string &name) {
   for (const auto &n : kNumpy)
     if (name == n.name) return n.dtype;
-  throw Error(ErrorKind::Type, "[tensor] can't convert a numpy array of dtype " + name + ": expected bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32 or float64");
+  throw Error(ErrorKind::Type, "[tensor] can't convert a numpy array of dtype " + name +
+                                   ": expected bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32 or float64");
 }
 
 py::object numpy() { return py::module_::import("numpy"); }
@@ -48,7 +50,8 @@ void *host_address(const Tensor &t) { return static_cast<char *>(t->storage->buf
 
 void require_host(const char *op, const Tensor &t) {
   if (!t.device().is_host())
-    throw Error(ErrorKind::Type, std::string("[") + op + "] can't convert " + t.device().name() + " device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first");
+    throw Error(ErrorKind::Type, std::string("[") + op + "] can't convert " + t.device().name() +
+                                     " device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first");
 }
 
 py::object to_numpy(const Tensor &t, bool force) {
@@ -69,7 +72,8 @@ py::object to_numpy(const Tensor &t, bool force) {
 }
 
 // Wraps memory of the host that `owner` keeps alive. strides in elements.
-Tensor adopt_host(void *data, int64_t low_bytes, uint64_t nbytes, hal_dtype dtype, const Dims &sizes, const Dims &strides, std::function<void()> release) {
+Tensor adopt_host(void *data, int64_t low_bytes, uint64_t nbytes, hal_dtype dtype, const Dims &sizes, const Dims &strides,
+                  std::function<void()> release) {
   hal::Device &host = hal::host_device();
   auto *impl = new TensorImpl;
   Tensor t(impl);
@@ -140,7 +144,8 @@ hal_dtype from_dl(DLDataType d) {
     const DLDataType c = to_dl(t);
     if (d.lanes == 1 && d.code == c.code && d.bits == c.bits) return t;
   }
-  throw Error(ErrorKind::Type, "[from_dlpack] unsupported dtype: got code " + std::to_string(d.code) + ", " + std::to_string(d.bits) + " bits, " + std::to_string(d.lanes) + " lanes");
+  throw Error(ErrorKind::Type, "[from_dlpack] unsupported dtype: got code " + std::to_string(d.code) + ", " + std::to_string(d.bits) +
+                                   " bits, " + std::to_string(d.lanes) + " lanes");
 }
 
 struct Exported {
@@ -150,14 +155,22 @@ struct Exported {
 };
 
 py::capsule to_dlpack(const Tensor &t) {
-  if (t.requires_grad()) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[dlpack] Can't export tensors that require gradient, use tensor.detach()");
-  if (!t.device().is_host()) throw Error(ErrorKind::NotImplemented, "[dlpack] export of " + t.device().name() + " memory is not implemented: use cpu() first");
+  if (t.requires_grad())
+    throw Error(HAL_ERROR_INVALID_ARGUMENT, "[dlpack] Can't export tensors that require gradient, use tensor.detach()");
+  if (!t.device().is_host())
+    throw Error(ErrorKind::NotImplemented, "[dlpack] export of " + t.device().name() + " memory is not implemented: use cpu() first");
   synchronize(t);
   auto *e = new Exported;
   e->tensor = t;
   e->shape = t.sizes();
   e->strides = t.strides();
-  e->managed.dl_tensor = {host_address(t), {kDlCpu, 0}, static_cast<int32_t>(t.dim()), to_dl(t.dtype()), const_cast<int64_t *>(e->shape.data()), const_cast<int64_t *>(e->strides.data()), 0};
+  e->managed.dl_tensor = {host_address(t),
+                          {kDlCpu, 0},
+                          static_cast<int32_t>(t.dim()),
+                          to_dl(t.dtype()),
+                          const_cast<int64_t *>(e->shape.data()),
+                          const_cast<int64_t *>(e->strides.data()),
+                          0};
   e->managed.manager_ctx = e;
   e->managed.deleter = [](DLManagedTensor *m) { delete static_cast<Exported *>(m->manager_ctx); };
   return py::capsule(&e->managed, "dltensor", [](PyObject *o) {
@@ -170,13 +183,18 @@ py::capsule to_dlpack(const Tensor &t) {
 Tensor from_dlpack(py::object source) {
   py::object holder = source;
   if (!PyCapsule_CheckExact(source.ptr())) {
-    if (!py::hasattr(source, "__dlpack__")) throw Error(ErrorKind::Type, std::string("[from_dlpack] expected an object with __dlpack__ or a DLPack capsule: got ") + Py_TYPE(source.ptr())->tp_name);
+    if (!py::hasattr(source, "__dlpack__"))
+      throw Error(ErrorKind::Type, std::string("[from_dlpack] expected an object with __dlpack__ or a DLPack capsule: got ") +
+                                       Py_TYPE(source.ptr())->tp_name);
     holder = source.attr("__dlpack__")();
   }
-  if (!PyCapsule_IsValid(holder.ptr(), "dltensor")) throw Error(ErrorKind::Value, "[from_dlpack] the capsule was consumed before, or is no DLPack capsule");
+  if (!PyCapsule_IsValid(holder.ptr(), "dltensor"))
+    throw Error(ErrorKind::Value, "[from_dlpack] the capsule was consumed before, or is no DLPack capsule");
   auto *m = static_cast<DLManagedTensor *>(PyCapsule_GetPointer(holder.ptr(), "dltensor"));
   const DLTensor &d = m->dl_tensor;
-  if (d.device.device_type != kDlCpu) throw Error(ErrorKind::NotImplemented, "[from_dlpack] only CPU memory can be imported: got device type " + std::to_string(d.device.device_type));
+  if (d.device.device_type != kDlCpu)
+    throw Error(ErrorKind::NotImplemented,
+                "[from_dlpack] only CPU memory can be imported: got device type " + std::to_string(d.device.device_type));
   if (d.ndim > HAL_MAX_RANK) throw Error(ErrorKind::Value, "[from_dlpack] too many dimensions: got " + std::to_string(d.ndim));
   const hal_dtype dtype = from_dl(d.dtype);
   const Dims sizes(d.shape, static_cast<size_t>(d.ndim));
@@ -203,7 +221,8 @@ Tensor from_bytes(const py::buffer &data, DType dtype, const Dims &shape, std::o
   const py::buffer_info info = data.request();
   const int64_t bytes = count(shape) * static_cast<int64_t>(hal::dtype_size(dtype.value));
   if (info.size * info.itemsize != bytes)
-    throw Error(ErrorKind::Value, "[tensor_from_bytes] length doesn't match: got " + std::to_string(info.size * info.itemsize) + " bytes, expected " + std::to_string(bytes));
+    throw Error(ErrorKind::Value, "[tensor_from_bytes] length doesn't match: got " + std::to_string(info.size * info.itemsize) +
+                                      " bytes, expected " + std::to_string(bytes));
   Tensor t = empty(shape, dtype.value, device_or_host(device));
   if (bytes) hal::copy_from_host(t.device().current_stream(), *t->storage->buffer, 0, info.ptr, static_cast<uint64_t>(bytes));
   return t;
@@ -227,7 +246,12 @@ Tensor tensor_from_data(py::handle data, std::optional<DType> dtype, hal::Device
   hal::Device &target = device ? *device : hal::host_device();
   if ((PyFloat_CheckExact(data.ptr()) || PyLong_Check(data.ptr())) && parse_value(data.ptr(), v)) {
     const Scalar s = v.scalar;
-    return full({}, s, dtype ? dtype->value : s.kind == Scalar::Bool ? HAL_BOOL : s.kind == Scalar::Int ? HAL_I64 : default_dtype(), target);
+    return full({}, s,
+                dtype                    ? dtype->value
+                : s.kind == Scalar::Bool ? HAL_BOOL
+                : s.kind == Scalar::Int  ? HAL_I64
+                                         : default_dtype(),
+                target);
   }
   const py::object np = numpy();
   const bool is_array = py::isinstance(data, np.attr("ndarray")) || py::isinstance(data, np.attr("generic"));
@@ -238,9 +262,13 @@ Tensor tensor_from_data(py::handle data, std::optional<DType> dtype, hal::Device
     throw Error(ErrorKind::Value, std::string("[tensor] data can't be read as an array: ") + e.what());
   }
   const std::string kind = array.attr("dtype").attr("kind").cast<std::string>();
-  if (kind == "O" || kind == "U" || kind == "S") throw Error(ErrorKind::Type, "[tensor] data has no numeric type: got " + py::str(array.attr("dtype")).cast<std::string>());
+  if (kind == "O" || kind == "U" || kind == "S")
+    throw Error(ErrorKind::Type, "[tensor] data has no numeric type: got " + py::str(array.attr("dtype")).cast<std::string>());
   const bool plain = !is_array && kind == "f";  // Python floats take the default dtype
-  const hal_dtype want = dtype ? dtype->value : plain || (!is_array && array.attr("size").cast<int64_t>() == 0) ? default_dtype() : from_numpy_name(array.attr("dtype").attr("name").cast<std::string>());
+  const hal_dtype want = dtype ? dtype->value
+                         : plain || (!is_array && array.attr("size").cast<int64_t>() == 0)
+                             ? default_dtype()
+                             : from_numpy_name(array.attr("dtype").attr("name").cast<std::string>());
   t = from_array(array, !is_array);  // an array made just now may be taken over
   t = to_device(cast(t, want), target);
   return t;
@@ -252,8 +280,10 @@ void bind_exchange(py::module_ &m, py::object &type) {
       type, "__array__",
       [](const Tensor &t, py::object dtype, py::object copy) {
         py::object a = to_numpy(t, false);
-        if (!dtype.is_none()) a = a.attr("astype")(dtype);
-        else if (!copy.is_none() && copy.cast<bool>()) a = a.attr("copy")();
+        if (!dtype.is_none())
+          a = a.attr("astype")(dtype);
+        else if (!copy.is_none() && copy.cast<bool>())
+          a = a.attr("copy")();
         return a;
       },
       py::arg("dtype") = py::none(), py::arg("copy") = py::none());
@@ -264,7 +294,8 @@ void bind_exchange(py::module_ &m, py::object &type) {
   def_method(type, "item", [](const Tensor &t) { return item(t); });
   def_method(type, "__dlpack__", [](const Tensor &t, const py::kwargs &) { return to_dlpack(t); });
   def_method(type, "__dlpack_device__", [](const Tensor &t) {
-    if (!t.device().is_host()) throw Error(ErrorKind::NotImplemented, "[dlpack] export of " + t.device().name() + " memory is not implemented");
+    if (!t.device().is_host())
+      throw Error(ErrorKind::NotImplemented, "[dlpack] export of " + t.device().name() + " memory is not implemented");
     return py::make_tuple(kDlCpu, 0);
   });
   m.def("to_dlpack", &to_dlpack, py::arg("tensor"));
@@ -272,7 +303,8 @@ void bind_exchange(py::module_ &m, py::object &type) {
   m.def(
       "from_numpy",
       [](py::object array) {
-        if (!py::isinstance(array, numpy().attr("ndarray"))) throw Error(ErrorKind::Type, std::string("[from_numpy] expected np.ndarray: got ") + Py_TYPE(array.ptr())->tp_name);
+        if (!py::isinstance(array, numpy().attr("ndarray")))
+          throw Error(ErrorKind::Type, std::string("[from_numpy] expected np.ndarray: got ") + Py_TYPE(array.ptr())->tp_name);
         return from_array(array, true);
       },
       py::arg("ndarray"));

@@ -28,16 +28,20 @@ Tensor to(const Tensor &t, const py::args &args, const py::kwargs &kwargs) {
       dtype = d;
     } else {
       py::detail::make_caster<DeviceArg> c;
-      if (!c.load(h, true)) throw Error(ErrorKind::Type, std::string("[to] expected a dtype, a device or a tensor: got ") + Py_TYPE(h.ptr())->tp_name);
+      if (!c.load(h, true))
+        throw Error(ErrorKind::Type, std::string("[to] expected a dtype, a device or a tensor: got ") + Py_TYPE(h.ptr())->tp_name);
       device = py::detail::cast_op<DeviceArg &>(c).device;
     }
   };
   for (auto a : args) take(a);
   for (auto [key, value] : kwargs) {
     const auto name = key.cast<std::string>();
-    if (name == "dtype" || name == "device" || name == "other") take(value);
-    else if (name == "copy") copy = value.cast<bool>();
-    else if (name != "non_blocking" && name != "memory_format") throw Error(ErrorKind::Type, "[to] unexpected keyword argument: got '" + name + "', expected dtype, device, copy or non_blocking");
+    if (name == "dtype" || name == "device" || name == "other")
+      take(value);
+    else if (name == "copy")
+      copy = value.cast<bool>();
+    else if (name != "non_blocking" && name != "memory_format")
+      throw Error(ErrorKind::Type, "[to] unexpected keyword argument: got '" + name + "', expected dtype, device, copy or non_blocking");
   }
   Tensor out = t;
   if (dtype) out = cast(out, *dtype);
@@ -47,8 +51,9 @@ Tensor to(const Tensor &t, const py::args &args, const py::kwargs &kwargs) {
 
 void bind_conversions(py::object &type) {
   def_method(type, "to", &to);
-  const std::pair<const char *, hal_dtype> casts[] = {{"float", HAL_F32}, {"double", HAL_F64}, {"half", HAL_F16},  {"bfloat16", HAL_BF16}, {"long", HAL_I64},
-                                                      {"int", HAL_I32},   {"short", HAL_I16},  {"bool", HAL_BOOL}, {"byte", HAL_U8},       {"char", HAL_I8}};
+  const std::pair<const char *, hal_dtype> casts[] = {{"float", HAL_F32}, {"double", HAL_F64}, {"half", HAL_F16},  {"bfloat16", HAL_BF16},
+                                                      {"long", HAL_I64},  {"int", HAL_I32},    {"short", HAL_I16}, {"bool", HAL_BOOL},
+                                                      {"byte", HAL_U8},   {"char", HAL_I8}};
   for (const auto &[name, dtype] : casts) def_method(type, name, [d = dtype](const Tensor &t) { return cast(t, d); });
   def_method(type, "type_as", [](const Tensor &t, const Tensor &o) { return cast(t, o.dtype()); }, "other"_a);
   def_method(
@@ -63,7 +68,8 @@ void bind_conversions(py::object &type) {
   def_method(type, "contiguous", [](const Tensor &t) { return contiguous(t); });
   def_method(type, "detach", [](const Tensor &t) { return detach(t); });
   def_method(type, "detach_", [](const Tensor &t) {
-    if (t->autograd && t->autograd->base.defined()) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[detach_] Can't detach views in-place. Use detach() instead");
+    if (t->autograd && t->autograd->base.defined())
+      throw Error(HAL_ERROR_INVALID_ARGUMENT, "[detach_] Can't detach views in-place. Use detach() instead");
     if (t->autograd) {
       t->autograd->grad_fn = {};
       t->autograd->requires_grad = false;
@@ -87,11 +93,17 @@ void bind_geometry(py::object &type) {
   def_property(type, "nbytes", [](const Tensor &t) { return static_cast<uint64_t>(t.numel()) * hal::dtype_size(t.dtype()); });
   const auto by_dim = [](const Tensor &t, const Dims &d, const std::optional<int64_t> &dim, const char *op) -> py::object {
     if (!dim) return size_tuple(d);
-    if (t.dim() == 0) throw Error(ErrorKind::Index, std::string("[") + op + "] Dimension specified as " + std::to_string(*dim) + " but tensor has no dimensions");
+    if (t.dim() == 0)
+      throw Error(ErrorKind::Index,
+                  std::string("[") + op + "] Dimension specified as " + std::to_string(*dim) + " but tensor has no dimensions");
     return py::int_(d[wrap_dim(*dim, t.dim(), op)]);
   };
-  def_method(type, "size", [by_dim](const Tensor &t, std::optional<int64_t> dim) { return by_dim(t, t.sizes(), dim, "size"); }, "dim"_a = py::none());
-  def_method(type, "stride", [by_dim](const Tensor &t, std::optional<int64_t> dim) { return by_dim(t, t.strides(), dim, "stride"); }, "dim"_a = py::none());
+  def_method(
+      type, "size", [by_dim](const Tensor &t, std::optional<int64_t> dim) { return by_dim(t, t.sizes(), dim, "size"); },
+      "dim"_a = py::none());
+  def_method(
+      type, "stride", [by_dim](const Tensor &t, std::optional<int64_t> dim) { return by_dim(t, t.strides(), dim, "stride"); },
+      "dim"_a = py::none());
   def_method(type, "storage_offset", [](const Tensor &t) { return t->offset; });
   for (const char *name : {"dim", "ndimension"}) def_method(type, name, [](const Tensor &t) { return t.dim(); });
   for (const char *name : {"numel", "nelement"}) def_method(type, name, [](const Tensor &t) { return t.numel(); });
@@ -104,7 +116,9 @@ void bind_geometry(py::object &type) {
   def_method(type, "is_floating_point", [](const Tensor &t) { return hal::is_float(t.dtype()); });
   def_method(type, "__deepcopy__", [](py::object self, py::dict memo) -> py::object {
     const Tensor t = unwrap(self.ptr());
-    if (!t.is_leaf()) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[deepcopy] Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment");
+    if (!t.is_leaf())
+      throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                  "[deepcopy] Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment");
     const py::int_ key(reinterpret_cast<uintptr_t>(self.ptr()));
     if (memo.contains(key)) return memo[key];
     GradMode off(false);

@@ -47,7 +47,8 @@ void bind_pointwise(py::module_ &m, py::object &type) {
   def_both(
       m, type, "gelu",
       [](const Tensor &x, const std::string &approximate) {
-        if (approximate != "none" && approximate != "tanh") throw Error(ErrorKind::Value, "[gelu] approximate must be 'none' or 'tanh': got '" + approximate + "'");
+        if (approximate != "none" && approximate != "tanh")
+          throw Error(ErrorKind::Value, "[gelu] approximate must be 'none' or 'tanh': got '" + approximate + "'");
         return gelu(x, approximate == "tanh");
       },
       "approximate"_a = "none");
@@ -69,28 +70,41 @@ void bind_pointwise(py::module_ &m, py::object &type) {
   }
   for (const char *name : {"div", "divide", "true_divide"}) {
     m.def(name, &divide, "input"_a, "other"_a, py::kw_only(), "rounding_mode"_a = py::none());
-    def_method(type, name, [](const Tensor &a, const Value &b, const std::optional<std::string> &mode) { return divide(a, b, mode); }, "other"_a, py::kw_only(), "rounding_mode"_a = py::none());
+    def_method(
+        type, name, [](const Tensor &a, const Value &b, const std::optional<std::string> &mode) { return divide(a, b, mode); }, "other"_a,
+        py::kw_only(), "rounding_mode"_a = py::none());
   }
   m.def("pow", &power, "input"_a, "exponent"_a);
   def_method(type, "pow", &power, "exponent"_a);
   m.def("where", &where, "condition"_a, "input"_a, "other"_a);
-  def_method(type, "where", [](const Tensor &a, const Tensor &condition, const Value &b) { return where(condition, a, b); }, "condition"_a, "other"_a);
-  const auto clamp_ = [](const Tensor &x, const std::optional<Value> &low, const std::optional<Value> &high) { return clamp(x, low, high); };
+  def_method(
+      type, "where", [](const Tensor &a, const Tensor &condition, const Value &b) { return where(condition, a, b); }, "condition"_a,
+      "other"_a);
+  const auto clamp_ = [](const Tensor &x, const std::optional<Value> &low, const std::optional<Value> &high) {
+    return clamp(x, low, high);
+  };
   for (const char *name : {"clamp", "clip"}) def_both(m, type, name, clamp_, "min"_a = py::none(), "max"_a = py::none());
 }
 
 void bind_reductions(py::module_ &m, py::object &type) {
-  def_both(m, type, "sum", [](const Tensor &t, const DimsArg &dim, bool keep, OptDType d) { return sum(t, dim.axes, keep, or_none(d)); }, "dim"_a = py::none(), "keepdim"_a = false, py::kw_only(),
-           "dtype"_a = py::none());
-  def_both(m, type, "mean", [](const Tensor &t, const DimsArg &dim, bool keep, OptDType d) { return mean(t, dim.axes, keep, or_none(d)); }, "dim"_a = py::none(), "keepdim"_a = false, py::kw_only(),
-           "dtype"_a = py::none());
-  def_both(m, type, "prod", [](const Tensor &t, const DimsArg &dim, bool keep, OptDType d) { return prod(t, dim.axes, keep, or_none(d)); }, "dim"_a = py::none(), "keepdim"_a = false, py::kw_only(),
-           "dtype"_a = py::none());
+  def_both(
+      m, type, "sum", [](const Tensor &t, const DimsArg &dim, bool keep, OptDType d) { return sum(t, dim.axes, keep, or_none(d)); },
+      "dim"_a = py::none(), "keepdim"_a = false, py::kw_only(), "dtype"_a = py::none());
+  def_both(
+      m, type, "mean", [](const Tensor &t, const DimsArg &dim, bool keep, OptDType d) { return mean(t, dim.axes, keep, or_none(d)); },
+      "dim"_a = py::none(), "keepdim"_a = false, py::kw_only(), "dtype"_a = py::none());
+  def_both(
+      m, type, "prod", [](const Tensor &t, const DimsArg &dim, bool keep, OptDType d) { return prod(t, dim.axes, keep, or_none(d)); },
+      "dim"_a = py::none(), "keepdim"_a = false, py::kw_only(), "dtype"_a = py::none());
   for (const bool largest : {true, false}) {
     const char *amax = largest ? "amax" : "amin", *arg = largest ? "argmax" : "argmin", *name = largest ? "max" : "min";
     const uint32_t pointwise = largest ? hal::op::maximum : hal::op::minimum;
-    def_both(m, type, amax, [largest](const Tensor &t, const DimsArg &dim, bool keep) { return extremum(t, largest, dim.axes, keep); }, "dim"_a = py::none(), "keepdim"_a = false);
-    def_both(m, type, arg, [largest](const Tensor &t, const DimsArg &dim, bool keep) { return arg_extremum(t, largest, dim.axes, keep); }, "dim"_a = py::none(), "keepdim"_a = false);
+    def_both(
+        m, type, amax, [largest](const Tensor &t, const DimsArg &dim, bool keep) { return extremum(t, largest, dim.axes, keep); },
+        "dim"_a = py::none(), "keepdim"_a = false);
+    def_both(
+        m, type, arg, [largest](const Tensor &t, const DimsArg &dim, bool keep) { return arg_extremum(t, largest, dim.axes, keep); },
+        "dim"_a = py::none(), "keepdim"_a = false);
     def_both(
         m, type, name,
         [largest, pointwise, name](const Tensor &t, const py::object &dim, bool keep) -> py::object {
@@ -101,24 +115,35 @@ void bind_reductions(py::module_ &m, py::object &type) {
         },
         "dim"_a = py::none(), "keepdim"_a = false);
   }
-  def_both(m, type, "any", [](const Tensor &t, const DimsArg &dim, bool keep) { return any_all(t, false, dim.axes, keep); }, "dim"_a = py::none(), "keepdim"_a = false);
-  def_both(m, type, "all", [](const Tensor &t, const DimsArg &dim, bool keep) { return any_all(t, true, dim.axes, keep); }, "dim"_a = py::none(), "keepdim"_a = false);
+  def_both(
+      m, type, "any", [](const Tensor &t, const DimsArg &dim, bool keep) { return any_all(t, false, dim.axes, keep); },
+      "dim"_a = py::none(), "keepdim"_a = false);
+  def_both(
+      m, type, "all", [](const Tensor &t, const DimsArg &dim, bool keep) { return any_all(t, true, dim.axes, keep); }, "dim"_a = py::none(),
+      "keepdim"_a = false);
   for (const bool log : {false, true})
-    def_both(m, type, log ? "log_softmax" : "softmax", [log](const Tensor &t, int64_t dim, OptDType d) { return softmax(d ? cast(t, d->value) : t, dim, log); }, "dim"_a, "dtype"_a = py::none());
+    def_both(
+        m, type, log ? "log_softmax" : "softmax",
+        [log](const Tensor &t, int64_t dim, OptDType d) { return softmax(d ? cast(t, d->value) : t, dim, log); }, "dim"_a,
+        "dtype"_a = py::none());
 }
 
 void bind_nn(py::module_ &m, py::object &type) {
-  for (const char *name : {"matmul", "mm", "bmm"}) def_both(m, type, name, [](const Tensor &a, const Tensor &b) { return matmul(a, b); }, "other"_a);
-  m.def("linear", [](const Tensor &x, const Tensor &w, const std::optional<Tensor> &b) { return linear(x, w, b.value_or(Tensor())); }, "input"_a, "weight"_a, "bias"_a = py::none());
+  for (const char *name : {"matmul", "mm", "bmm"})
+    def_both(m, type, name, [](const Tensor &a, const Tensor &b) { return matmul(a, b); }, "other"_a);
+  m.def(
+      "linear", [](const Tensor &x, const Tensor &w, const std::optional<Tensor> &b) { return linear(x, w, b.value_or(Tensor())); },
+      "input"_a, "weight"_a, "bias"_a = py::none());
   m.def(
       "conv2d",
-      [](const Tensor &x, const Tensor &w, const std::optional<Tensor> &b, const py::object &stride, const py::object &padding, const py::object &dilation, int64_t groups) {
-        return conv2d(x, w, b.value_or(Tensor()), conv_options(stride, padding, dilation, groups));
-      },
+      [](const Tensor &x, const Tensor &w, const std::optional<Tensor> &b, const py::object &stride, const py::object &padding,
+         const py::object &dilation,
+         int64_t groups) { return conv2d(x, w, b.value_or(Tensor()), conv_options(stride, padding, dilation, groups)); },
       "input"_a, "weight"_a, "bias"_a = py::none(), "stride"_a = 1, "padding"_a = 0, "dilation"_a = 1, "groups"_a = 1);
   m.def(
       "max_pool2d",
-      [](const Tensor &x, const py::object &kernel, const py::object &stride, const py::object &padding, const py::object &dilation, bool ceil_mode) {
+      [](const Tensor &x, const py::object &kernel, const py::object &stride, const py::object &padding, const py::object &dilation,
+         bool ceil_mode) {
         PoolOptions o;
         parse_pair(kernel, o.kernel, "max_pool2d", "kernel_size");
         parse_pair(stride.is_none() ? kernel : stride, o.stride, "max_pool2d", "stride");
@@ -166,7 +191,8 @@ void bind_views(py::module_ &m, py::object &type) {
   def_method(type, "view_as", [](const Tensor &t, const Tensor &o) { return view(t, o.sizes()); }, "other"_a);
   def_method(type, "reshape_as", [](const Tensor &t, const Tensor &o) { return reshape(t, o.sizes()); }, "other"_a);
   def_method(type, "expand_as", [](const Tensor &t, const Tensor &o) { return expand(t, o.sizes()); }, "other"_a);
-  for (const char *name : {"transpose", "swapaxes"}) def_both(m, type, name, [](const Tensor &t, int64_t a, int64_t b) { return transpose(t, a, b); }, "dim0"_a, "dim1"_a);
+  for (const char *name : {"transpose", "swapaxes"})
+    def_both(m, type, name, [](const Tensor &t, int64_t a, int64_t b) { return transpose(t, a, b); }, "dim0"_a, "dim1"_a);
   def_both(m, type, "t", [](const Tensor &t) {
     if (t.dim() > 2) throw Error(HAL_ERROR_INVALID_ARGUMENT, "[t] expects a tensor with <= 2 dimensions: got " + std::to_string(t.dim()));
     return t.dim() == 2 ? transpose(t, 0, 1) : transpose(t, 0, 0);
@@ -182,16 +208,23 @@ void bind_views(py::module_ &m, py::object &type) {
         const int64_t n = t.dim() ? t.sizes()[d] : 0;
         if (start < 0) start += n;
         if (start < 0 || length < 0 || start > n - length)
-          throw Error(HAL_ERROR_INVALID_ARGUMENT, "[narrow] start + length exceeds dimension size: got start " + std::to_string(start) + ", length " + std::to_string(length) + " for size " + std::to_string(n));
+          throw Error(HAL_ERROR_INVALID_ARGUMENT, "[narrow] start + length exceeds dimension size: got start " + std::to_string(start) +
+                                                      ", length " + std::to_string(length) + " for size " + std::to_string(n));
         return slice(t, d, start, start + length, 1);
       },
       "dim"_a, "start"_a, "length"_a);
-  def_both(m, type, "as_strided", [](const Tensor &t, const Dims &s, const Dims &st, std::optional<int64_t> offset) { return as_strided(t, s, st, offset.value_or(t->offset)); }, "size"_a, "stride"_a,
-           "storage_offset"_a = py::none());
+  def_both(
+      m, type, "as_strided",
+      [](const Tensor &t, const Dims &s, const Dims &st, std::optional<int64_t> offset) {
+        return as_strided(t, s, st, offset.value_or(t->offset));
+      },
+      "size"_a, "stride"_a, "storage_offset"_a = py::none());
   m.def("cat", &cat, "tensors"_a, "dim"_a = 0);
   m.def("concat", &cat, "tensors"_a, "dim"_a = 0);
   m.def("stack", &stack, "tensors"_a, "dim"_a = 0);
-  def_both(m, type, "split", [](const Tensor &t, const py::object &size, int64_t d) { return tuple_of(split(t, sections_of(t, size, d), d)); }, "split_size_or_sections"_a, "dim"_a = 0);
+  def_both(
+      m, type, "split", [](const Tensor &t, const py::object &size, int64_t d) { return tuple_of(split(t, sections_of(t, size, d), d)); },
+      "split_size_or_sections"_a, "dim"_a = 0);
   def_both(
       m, type, "chunk",
       [](const Tensor &t, int64_t n, int64_t d) {
@@ -233,8 +266,14 @@ void bind_inplace(py::module_ &m, py::object &type) {
     if (name == "add" || name == "sub" || name.find("backward") != std::string::npos) continue;
     def_method(type, (name + "_").c_str(), [o = &op](const Tensor &x, const Value &y) { return inplace_binary(*o, x, y); }, "other"_a);
   }
-  def_method(type, "add_", [](const Tensor &x, const Value &y, const Scalar &alpha) { return inplace_binary(binary_op(hal::op::add), x, scaled(y, alpha)); }, "other"_a, py::kw_only(), "alpha"_a = 1);
-  def_method(type, "sub_", [](const Tensor &x, const Value &y, const Scalar &alpha) { return inplace_binary(binary_op(hal::op::sub), x, scaled(y, alpha)); }, "other"_a, py::kw_only(), "alpha"_a = 1);
+  def_method(
+      type, "add_",
+      [](const Tensor &x, const Value &y, const Scalar &alpha) { return inplace_binary(binary_op(hal::op::add), x, scaled(y, alpha)); },
+      "other"_a, py::kw_only(), "alpha"_a = 1);
+  def_method(
+      type, "sub_",
+      [](const Tensor &x, const Value &y, const Scalar &alpha) { return inplace_binary(binary_op(hal::op::sub), x, scaled(y, alpha)); },
+      "other"_a, py::kw_only(), "alpha"_a = 1);
   const auto clamp_ = [](const Tensor &x, const std::optional<Value> &low, const std::optional<Value> &high) {
     if (!low && !high) throw Error(ErrorKind::Value, "[clamp_] At least one of 'min' or 'max' must not be None");
     if (low) inplace_binary(binary_op(hal::op::maximum), x, *low);
@@ -242,12 +281,17 @@ void bind_inplace(py::module_ &m, py::object &type) {
     return x;
   };
   def_method(type, "clamp_", clamp_, "min"_a = py::none(), "max"_a = py::none());
-  def_method(type, "fill_", [](const Tensor &t, const Value &v) {
-    if (v.is_tensor()) return fill_(t, item(v.tensor));
-    return fill_(t, v.scalar);
-  }, "value"_a);
+  def_method(
+      type, "fill_",
+      [](const Tensor &t, const Value &v) {
+        if (v.is_tensor()) return fill_(t, item(v.tensor));
+        return fill_(t, v.scalar);
+      },
+      "value"_a);
   def_method(type, "zero_", [](const Tensor &t) { return fill_(t, Scalar(0)); });
-  def_method(type, "copy_", [](const Tensor &t, const Tensor &src, const py::object &) { return copy_(t, src); }, "src"_a, "non_blocking"_a = false);
+  def_method(
+      type, "copy_", [](const Tensor &t, const Tensor &src, const py::object &) { return copy_(t, src); }, "src"_a,
+      "non_blocking"_a = false);
 }
 
 }  // namespace flow

@@ -55,7 +55,8 @@ bool parse_value(PyObject *o, Value &out) {
   if (PyLong_Check(o)) {
     int overflow = 0;
     const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
-    if (overflow) throw Error(ErrorKind::Value, "[number] Python int too large: got " + py::str(o).cast<std::string>() + ", expected it to fit int64");
+    if (overflow)
+      throw Error(ErrorKind::Value, "[number] Python int too large: got " + py::str(o).cast<std::string>() + ", expected it to fit int64");
     out.scalar = Scalar(static_cast<int64_t>(v));
     return true;
   }
@@ -72,12 +73,14 @@ namespace {
 
 PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   try {
-    if (kwargs && PyDict_Size(kwargs)) throw Error(ErrorKind::Type, "[Tensor] takes no keyword arguments: use tensor(data, dtype=..., device=...)");
+    if (kwargs && PyDict_Size(kwargs))
+      throw Error(ErrorKind::Type, "[Tensor] takes no keyword arguments: use tensor(data, dtype=..., device=...)");
     const Py_ssize_t n = PyTuple_GET_SIZE(args);
     if (n == 0) return wrap_as(type, empty({0}, default_dtype(), hal::host_device()));
     PyObject *first = PyTuple_GET_ITEM(args, 0);
     if (n == 1 && is_tensor(first)) return wrap_as(type, detach(unwrap(first)));
-    if (PyLong_Check(first)) return wrap_as(type, empty(parse_sizes(py::reinterpret_borrow<py::args>(args), "Tensor"), default_dtype(), hal::host_device()));
+    if (PyLong_Check(first))
+      return wrap_as(type, empty(parse_sizes(py::reinterpret_borrow<py::args>(args), "Tensor"), default_dtype(), hal::host_device()));
     return wrap_as(type, tensor_from_data(first, DType{default_dtype()}, nullptr));
   } catch (...) {
     set_python_error();
@@ -169,7 +172,9 @@ int nb_bool(PyObject *a) {
   try {
     const Tensor t = unwrap(a);
     if (t.numel() != 1)
-      throw Error(HAL_ERROR_INVALID_ARGUMENT, "[bool] Boolean value of Tensor with " + std::string(t.numel() ? "more than one value" : "no values") + " is ambiguous: got shape " + to_string(t.sizes()));
+      throw Error(HAL_ERROR_INVALID_ARGUMENT, "[bool] Boolean value of Tensor with " +
+                                                  std::string(t.numel() ? "more than one value" : "no values") +
+                                                  " is ambiguous: got shape " + to_string(t.sizes()));
     const Scalar s = item(t);
     return s.kind == Scalar::Float ? s.d != 0 : s.i != 0;
   } catch (...) {
@@ -201,7 +206,8 @@ PyObject *nb_int(PyObject *a) {
 PyObject *nb_index(PyObject *a) {
   try {
     const Tensor t = unwrap(a);
-    if (hal::is_float(t.dtype()) || t.numel() != 1) throw Error(ErrorKind::Type, "[index] only integer tensors of a single element can be converted to an index");
+    if (hal::is_float(t.dtype()) || t.numel() != 1)
+      throw Error(ErrorKind::Type, "[index] only integer tensors of a single element can be converted to an index");
     return PyLong_FromLongLong(item(t).i);
   } catch (...) {
     set_python_error();
@@ -211,12 +217,18 @@ PyObject *nb_index(PyObject *a) {
 
 PyObject *richcompare(PyObject *a, PyObject *b, int op) {
   switch (op) {
-    case Py_EQ: return b == Py_None ? (Py_INCREF(Py_False), Py_False) : nb_binary<hal::op::eq>(a, b);
-    case Py_NE: return b == Py_None ? (Py_INCREF(Py_True), Py_True) : nb_binary<hal::op::ne>(a, b);
-    case Py_LT: return nb_binary<hal::op::lt>(a, b);
-    case Py_LE: return nb_binary<hal::op::le>(a, b);
-    case Py_GT: return nb_binary<hal::op::gt>(a, b);
-    default: return nb_binary<hal::op::ge>(a, b);
+    case Py_EQ:
+      return b == Py_None ? (Py_INCREF(Py_False), Py_False) : nb_binary<hal::op::eq>(a, b);
+    case Py_NE:
+      return b == Py_None ? (Py_INCREF(Py_True), Py_True) : nb_binary<hal::op::ne>(a, b);
+    case Py_LT:
+      return nb_binary<hal::op::lt>(a, b);
+    case Py_LE:
+      return nb_binary<hal::op::le>(a, b);
+    case Py_GT:
+      return nb_binary<hal::op::gt>(a, b);
+    default:
+      return nb_binary<hal::op::ge>(a, b);
   }
 }
 
@@ -276,7 +288,8 @@ PyObject *tensor_repr(PyObject *a) {
 PyMemberDef kMembers[] = {{"__dictoffset__", T_PYSSIZET, offsetof(PyTensor, dict), READONLY, nullptr},
                           {"__weaklistoffset__", T_PYSSIZET, offsetof(PyTensor, weakrefs), READONLY, nullptr},
                           {nullptr, 0, 0, 0, nullptr}};
-PyGetSetDef kGetSet[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr}, {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef kGetSet[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                         {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 template <class F>
 void *slot(F *f) {

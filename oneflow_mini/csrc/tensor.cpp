@@ -63,8 +63,8 @@ std::string to_string(const Dims &sizes) {
 int64_t wrap_dim(int64_t dim, int64_t rank, const char *op) {
   const int64_t n = rank ? rank : 1;
   if (dim < -n || dim >= n)
-    throw Error(ErrorKind::Index, std::string("[") + op + "] Dimension out of range: got dim " + std::to_string(dim) + ", expected to be in range of [" +
-                                      std::to_string(-n) + ", " + std::to_string(n - 1) + "]");
+    throw Error(ErrorKind::Index, std::string("[") + op + "] Dimension out of range: got dim " + std::to_string(dim) +
+                                      ", expected to be in range of [" + std::to_string(-n) + ", " + std::to_string(n - 1) + "]");
   return dim < 0 ? dim + n : dim;
 }
 
@@ -125,21 +125,28 @@ uint64_t scalar_bits(const char *op, Scalar s, hal_dtype dtype) {
   const auto integer = [&](int64_t low, int64_t high, uint64_t mask) -> uint64_t {
     if (s.kind == Scalar::Float) s.i = hal_f64_to_i64(s.d);
     if (s.i < low || s.i > high)
-      throw Error(ErrorKind::Value, std::string("[") + op + "] value cannot be converted to " + dtype_long_name(dtype) + " without overflow: got " +
-                                        std::to_string(s.i) + ", expected between " + std::to_string(low) + " and " + std::to_string(high));
+      throw Error(ErrorKind::Value, std::string("[") + op + "] value cannot be converted to " + dtype_long_name(dtype) +
+                                        " without overflow: got " + std::to_string(s.i) + ", expected between " + std::to_string(low) +
+                                        " and " + std::to_string(high));
     return static_cast<uint64_t>(s.i) & mask;
   };
   switch (dtype) {
-    case HAL_BOOL: return s.kind == Scalar::Float ? s.d != 0 : s.i != 0;
-    case HAL_U8: return integer(0, 255, 0xff);
-    case HAL_I8: return integer(-128, 127, 0xff);
-    case HAL_I16: return integer(-32768, 32767, 0xffff);
-    case HAL_I32: return integer(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max(), 0xffffffffu);
-    case HAL_I64: return integer(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), ~uint64_t{0});
+    case HAL_BOOL:
+      return s.kind == Scalar::Float ? s.d != 0 : s.i != 0;
+    case HAL_U8:
+      return integer(0, 255, 0xff);
+    case HAL_I8:
+      return integer(-128, 127, 0xff);
+    case HAL_I16:
+      return integer(-32768, 32767, 0xffff);
+    case HAL_I32:
+      return integer(std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max(), 0xffffffffu);
+    case HAL_I64:
+      return integer(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), ~uint64_t{0});
     case HAL_F16:
     case HAL_BF16:
     case HAL_F32: {
-      const hal::DefaultFpMode mode;       // the caller may have set flush-to-zero
+      const hal::DefaultFpMode mode;      // the caller may have set flush-to-zero
       const volatile double given = s.d;  // volatile in and out: the conversion stays inside the mode's scope
       const double d = given;
       uint32_t bits;
@@ -159,7 +166,8 @@ uint64_t scalar_bits(const char *op, Scalar s, hal_dtype dtype) {
       std::memcpy(&bits, &s.d, 8);
       return bits;
     }
-    default: throw Error(ErrorKind::Type, std::string("[") + op + "] unknown dtype");
+    default:
+      throw Error(ErrorKind::Type, std::string("[") + op + "] unknown dtype");
   }
 }
 
@@ -168,7 +176,9 @@ hal_dtype g_default_dtype = HAL_F32;
 }
 hal_dtype default_dtype() { return g_default_dtype; }
 void set_default_dtype(hal_dtype dtype) {
-  if (!hal::is_float(dtype)) throw Error(ErrorKind::Type, "[set_default_dtype] only floating-point dtypes can be the default: got " + std::string(dtype_long_name(dtype)));
+  if (!hal::is_float(dtype))
+    throw Error(ErrorKind::Type,
+                "[set_default_dtype] only floating-point dtypes can be the default: got " + std::string(dtype_long_name(dtype)));
   g_default_dtype = dtype;
 }
 

@@ -132,10 +132,10 @@ struct Scalar {
   enum Kind { Bool, Int, Float } kind = Int;
   int64_t i = 0;
   double d = 0;
-  Scalar(bool v) : kind(Bool), i(v), d(v) {}                        // NOLINT
-  Scalar(int v) : kind(Int), i(v), d(v) {}                          // NOLINT
+  Scalar(bool v) : kind(Bool), i(v), d(v) {}                         // NOLINT
+  Scalar(int v) : kind(Int), i(v), d(v) {}                           // NOLINT
   Scalar(int64_t v) : kind(Int), i(v), d(static_cast<double>(v)) {}  // NOLINT
-  Scalar(double v) : kind(Float), i(0), d(v) {}                     // NOLINT
+  Scalar(double v) : kind(Float), i(0), d(v) {}                      // NOLINT
 };
 
 class Tensor {

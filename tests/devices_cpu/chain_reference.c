@@ -83,7 +83,8 @@ void NAME(conv2d_input_grad)(const TYPE *g, const TYPE *weight, TYPE *out, const
                   for (int64_t i = b * 16; i < b * 16 + 16 && i < og; ++i) {
                     const int64_t o = c / cg * og + i;
                     const int64_t y = ih + s->padding[0] - kh * s->dilation[0], z = iw + s->padding[1] - kw * s->dilation[1];
-                    if (y < 0 || z < 0 || y % s->stride[0] || z % s->stride[1] || y / s->stride[0] >= s->oh || z / s->stride[1] >= s->ow) continue;
+                    if (y < 0 || z < 0 || y % s->stride[0] || z % s->stride[1] || y / s->stride[0] >= s->oh || z / s->stride[1] >= s->ow)
+                      continue;
                     acc = FMA(g[((n * s->o + o) * s->oh + y / s->stride[0]) * s->ow + z / s->stride[1]],
                               weight[((o * cg + c % cg) * s->kh + kh) * s->kw + kw], acc);
                   }

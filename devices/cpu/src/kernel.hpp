@@ -26,8 +26,9 @@ struct Invalid : std::runtime_error {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // data[i]: address of element [0, ..., 0] of operand i; for an immediate the address of its value (in the operand's dtype); nullptr if absent.
-  // Runs on the calling thread and, through host().parallel_for, on the pool. Throws Invalid for bad values (an index out of range).
+  // data[i]: address of element [0, ..., 0] of operand i; for an immediate the address of its value (in the operand's dtype); nullptr if
+  // absent. Runs on the calling thread and, through host().parallel_for, on the pool. Throws Invalid for bad values (an index out of
+  // range).
   virtual void run(void *const *data, void *workspace) const = 0;
   uint64_t workspace_size = 0;  // bytes, 64-byte aligned at run
 };
@@ -53,7 +54,8 @@ void parallel_for(int64_t n, int64_t grain, Body &&body) {
     return;
   }
   host().parallel_for(
-      n, grain, [](void *context, int64_t begin, int64_t end) { (*static_cast<std::remove_reference_t<Body> *>(context))(begin, end); }, &body);
+      n, grain, [](void *context, int64_t begin, int64_t end) { (*static_cast<std::remove_reference_t<Body> *>(context))(begin, end); },
+      &body);
 }
 
 inline int64_t element_count(const hal_operand &o) {
@@ -76,7 +78,8 @@ template <class T>
 T attributes(const hal_op &op) {
   T out{};
   if (op.attributes == nullptr) return out;
-  if (!HAL_ATTRIBUTES_TAIL_CLEAR(op.attributes, sizeof(T))) throw Unsupported(std::string("[") + op.name + "] attributes of a newer op set");
+  if (!HAL_ATTRIBUTES_TAIL_CLEAR(op.attributes, sizeof(T)))
+    throw Unsupported(std::string("[") + op.name + "] attributes of a newer op set");
   const uint32_t size = *static_cast<const uint32_t *>(op.attributes);
   __builtin_memcpy(&out, op.attributes, size < sizeof(T) ? size : sizeof(T));
   return out;

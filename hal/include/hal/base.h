@@ -36,8 +36,7 @@ extern "C" {
 #endif
 
 /* True if the struct behind `ptr`, as its writer knew it, contains `field`. */
-#define HAL_HAS_FIELD(ptr, type, field) \
-  ((ptr) != NULL && (ptr)->struct_size >= offsetof(type, field) + sizeof((ptr)->field))
+#define HAL_HAS_FIELD(ptr, type, field) ((ptr) != NULL && (ptr)->struct_size >= offsetof(type, field) + sizeof((ptr)->field))
 
 typedef int32_t hal_status;
 enum {

@@ -11,28 +11,28 @@ extern "C" {
 /* Capability bits. A set bit is a promise that the conformance suite tests; an unknown bit is ignored.
  * The first four are what the reproducible numerics need: a device without them may only offer
  * HAL_NUMERICS_FAST kernels for the dtypes concerned. */
-#define HAL_CAP_FMA (UINT64_C(1) << 0)             /* exact fused multiply-add in f32 (and f64 if HAL_CAP_F64) */
-#define HAL_CAP_SUBNORMALS (UINT64_C(1) << 1)      /* subnormals are neither flushed on input nor on output */
+#define HAL_CAP_FMA (UINT64_C(1) << 0)              /* exact fused multiply-add in f32 (and f64 if HAL_CAP_F64) */
+#define HAL_CAP_SUBNORMALS (UINT64_C(1) << 1)       /* subnormals are neither flushed on input nor on output */
 #define HAL_CAP_ROUNDED_DIV_SQRT (UINT64_C(1) << 2) /* division and square root correctly rounded */
 #define HAL_CAP_F64 (UINT64_C(1) << 3)
-#define HAL_CAP_HOST_VISIBLE (UINT64_C(1) << 4)    /* memory.host_pointer works on HAL_MEMORY_DEVICE */
-#define HAL_CAP_EVENT_TIMING (UINT64_C(1) << 5)    /* event.elapsed works */
-#define HAL_CAP_ASYNC (UINT64_C(1) << 6)           /* launches may return before the work is done */
-#define HAL_CAP_HOST_SIGNAL (UINT64_C(1) << 7)     /* HAL_EVENT_HOST_SIGNALLED events work */
-#define HAL_CAP_EMULATED (UINT64_C(1) << 8)        /* the hardware is emulated in software */
-#define HAL_CAP_SIMULATED_TIME (UINT64_C(1) << 9)  /* event times are simulated, not measured */
+#define HAL_CAP_HOST_VISIBLE (UINT64_C(1) << 4)   /* memory.host_pointer works on HAL_MEMORY_DEVICE */
+#define HAL_CAP_EVENT_TIMING (UINT64_C(1) << 5)   /* event.elapsed works */
+#define HAL_CAP_ASYNC (UINT64_C(1) << 6)          /* launches may return before the work is done */
+#define HAL_CAP_HOST_SIGNAL (UINT64_C(1) << 7)    /* HAL_EVENT_HOST_SIGNALLED events work */
+#define HAL_CAP_EMULATED (UINT64_C(1) << 8)       /* the hardware is emulated in software */
+#define HAL_CAP_SIMULATED_TIME (UINT64_C(1) << 9) /* event times are simulated, not measured */
 
 typedef struct hal_device_properties {
   uint32_t struct_size;
-  uint32_t compute_units;     /* cores, multiprocessors, AI cores */
-  char name[128];             /* of the hardware, for people */
+  uint32_t compute_units; /* cores, multiprocessors, AI cores */
+  char name[128];         /* of the hardware, for people */
   char vendor[64];
-  char driver[64];            /* driver or implementation version, for people */
-  uint64_t capabilities;      /* HAL_CAP_* */
-  uint64_t total_memory;      /* bytes */
-  uint64_t max_allocation;    /* bytes; 0: no limit below total_memory */
-  uint32_t memory_alignment;  /* every allocation is aligned to this many bytes, a power of two */
-  uint32_t offset_alignment;  /* hal_buffer.offset of an operand must be a multiple of this; 1: any */
+  char driver[64];           /* driver or implementation version, for people */
+  uint64_t capabilities;     /* HAL_CAP_* */
+  uint64_t total_memory;     /* bytes */
+  uint64_t max_allocation;   /* bytes; 0: no limit below total_memory */
+  uint32_t memory_alignment; /* every allocation is aligned to this many bytes, a power of two */
+  uint32_t offset_alignment; /* hal_buffer.offset of an operand must be a multiple of this; 1: any */
 } hal_device_properties;
 
 /* Threads: all entries may be called from any thread. */

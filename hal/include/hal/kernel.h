@@ -77,10 +77,10 @@ typedef struct hal_kernel_info {
 typedef struct hal_launch {
   uint32_t struct_size;
   uint32_t num_buffers;
-  const hal_buffer *buffers;    /* one per operand; ABSENT ones are {NULL, 0}. Read during the call only */
-  const hal_operand *operands;  /* full descriptors; NULL unless prepared with dynamic dimensions */
-  hal_buffer workspace;         /* {NULL, 0} if none was asked for; content undefined */
-  const char *label;            /* names this launch in errors and profiles; lives as long as the process */
+  const hal_buffer *buffers;   /* one per operand; ABSENT ones are {NULL, 0}. Read during the call only */
+  const hal_operand *operands; /* full descriptors; NULL unless prepared with dynamic dimensions */
+  hal_buffer workspace;        /* {NULL, 0} if none was asked for; content undefined */
+  const char *label;           /* names this launch in errors and profiles; lives as long as the process */
 } hal_launch;
 
 /* Threads: list, supports, prepare and release from any thread; launch as stated for streams. */
@@ -118,8 +118,7 @@ typedef struct hal_layout_api {
   /* REQUIRED. Bytes that an operand of this layout, dtype and dims takes. */
   hal_status (*size)(hal_device *device, const hal_operand *operand, uint64_t *bytes);
   /* REQUIRED. Between strided and each opaque layout, both ways; padding written is 0. */
-  hal_status (*convert)(hal_stream *stream, const hal_operand *dst_desc, hal_buffer dst, const hal_operand *src_desc,
-                        hal_buffer src);
+  hal_status (*convert)(hal_stream *stream, const hal_operand *dst_desc, hal_buffer dst, const hal_operand *src_desc, hal_buffer src);
 } hal_layout_api;
 
 /* True if the bytes of an attribute struct beyond `known` are 0. */

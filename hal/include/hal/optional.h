@@ -24,8 +24,7 @@ typedef struct hal_peer_api {
   uint32_t struct_size;
   hal_status (*can_access)(hal_device *from, hal_device *to, uint32_t *out);
   /* In order on `stream`, which belongs to the destination's device. */
-  hal_status (*copy)(hal_stream *stream, hal_device *dst_device, hal_buffer dst, hal_device *src_device, hal_buffer src,
-                     uint64_t size);
+  hal_status (*copy)(hal_stream *stream, hal_device *dst_device, hal_buffer dst, hal_device *src_device, hal_buffer src, uint64_t size);
 } hal_peer_api;
 
 /* Records of what ran. NULL: unsupported; the runtime times launches on the host. */
@@ -51,15 +50,14 @@ typedef struct hal_compiler_api {
   uint32_t struct_size;
   hal_status (*compile)(hal_device *device, const char *source, const char *options, hal_program **out);
   void (*release)(hal_device *device, hal_program *program);
-  hal_status (*launch)(hal_stream *stream, hal_program *program, const char *kernel, const uint32_t grid[3],
-                       const uint32_t block[3], const hal_buffer *args, uint32_t num_args);
+  hal_status (*launch)(hal_stream *stream, hal_program *program, const char *kernel, const uint32_t grid[3], const uint32_t block[3],
+                       const hal_buffer *args, uint32_t num_args);
 } hal_compiler_api;
 
 /* EXPERIMENTAL until something uses it: may change in any minor. NULL: unsupported. */
 typedef struct hal_collective_api {
   uint32_t struct_size;
-  hal_status (*all_reduce)(hal_stream *stream, void *communicator, hal_buffer dst, hal_buffer src, uint64_t count,
-                           hal_dtype dtype);
+  hal_status (*all_reduce)(hal_stream *stream, void *communicator, hal_buffer dst, hal_buffer src, uint64_t count, hal_dtype dtype);
 } hal_collective_api;
 
 #ifdef __cplusplus

@@ -56,7 +56,7 @@ typedef struct hal_plugin_api {
   const hal_event_api *event;   /* REQUIRED */
   const hal_kernel_api *kernel; /* REQUIRED */
 
-  const hal_layout_api *layout;         /* OPTIONAL tables, see their headers for what NULL means */
+  const hal_layout_api *layout; /* OPTIONAL tables, see their headers for what NULL means */
   const hal_graph_api *graph;
   const hal_peer_api *peer;
   const hal_profiler_api *profiler;

@@ -5,11 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct hal_device { uint64_t used; };
-struct hal_memory { char *data; uint64_t size; };
-struct hal_stream { hal_device *device; };
-struct hal_event { uint32_t flags; };
-struct hal_executable { int64_t count; int immediate[2]; };
+struct hal_device {
+  uint64_t used;
+};
+struct hal_memory {
+  char *data;
+  uint64_t size;
+};
+struct hal_stream {
+  hal_device *device;
+};
+struct hal_event {
+  uint32_t flags;
+};
+struct hal_executable {
+  int64_t count;
+  int immediate[2];
+};
 
 #define TOTAL_MEMORY (UINT64_C(64) << 20)
 
@@ -180,20 +192,44 @@ static hal_status kernel_launch(hal_stream *stream, hal_executable *executable, 
 
 /* --- the plugin -------------------------------------------------------------------------------------------------------------- */
 
-static const hal_device_api device_api = {.struct_size = sizeof device_api, .count = device_count, .open = device_open, .close = device_close,
-                                          .properties = device_properties, .memory_info = device_memory_info};
-static const hal_memory_api memory_api = {.struct_size = sizeof memory_api, .alloc = memory_alloc, .free = memory_free,
-                                          .copy_from_host = copy_from_host, .copy_to_host = copy_to_host, .copy = copy};
-static const hal_stream_api stream_api = {.struct_size = sizeof stream_api, .create = stream_create, .destroy = stream_destroy,
-                                          .query = stream_query, .synchronize = stream_synchronize, .get_error = stream_get_error,
+static const hal_device_api device_api = {.struct_size = sizeof device_api,
+                                          .count = device_count,
+                                          .open = device_open,
+                                          .close = device_close,
+                                          .properties = device_properties,
+                                          .memory_info = device_memory_info};
+static const hal_memory_api memory_api = {.struct_size = sizeof memory_api,
+                                          .alloc = memory_alloc,
+                                          .free = memory_free,
+                                          .copy_from_host = copy_from_host,
+                                          .copy_to_host = copy_to_host,
+                                          .copy = copy};
+static const hal_stream_api stream_api = {.struct_size = sizeof stream_api,
+                                          .create = stream_create,
+                                          .destroy = stream_destroy,
+                                          .query = stream_query,
+                                          .synchronize = stream_synchronize,
+                                          .get_error = stream_get_error,
                                           .wait_event = stream_wait_event};
-static const hal_event_api event_api = {.struct_size = sizeof event_api, .create = event_create, .destroy = event_destroy,
-                                        .record = event_record, .query = event_query, .synchronize = event_synchronize};
-static const hal_kernel_api kernel_api = {.struct_size = sizeof kernel_api, .list = kernel_list, .prepare = kernel_prepare,
-                                          .release = kernel_release, .launch = kernel_launch};
-static const hal_plugin_api plugin = {.struct_size = sizeof plugin, .abi_major = HAL_ABI_MAJOR, .abi_minor = HAL_ABI_MINOR, .id = "toy",
-                                      .version = "0.1.0", .opset = HAL_OPSET_VERSION, .device = &device_api, .memory = &memory_api,
-                                      .stream = &stream_api, .event = &event_api, .kernel = &kernel_api};
+static const hal_event_api event_api = {.struct_size = sizeof event_api,
+                                        .create = event_create,
+                                        .destroy = event_destroy,
+                                        .record = event_record,
+                                        .query = event_query,
+                                        .synchronize = event_synchronize};
+static const hal_kernel_api kernel_api = {
+    .struct_size = sizeof kernel_api, .list = kernel_list, .prepare = kernel_prepare, .release = kernel_release, .launch = kernel_launch};
+static const hal_plugin_api plugin = {.struct_size = sizeof plugin,
+                                      .abi_major = HAL_ABI_MAJOR,
+                                      .abi_minor = HAL_ABI_MINOR,
+                                      .id = "toy",
+                                      .version = "0.1.0",
+                                      .opset = HAL_OPSET_VERSION,
+                                      .device = &device_api,
+                                      .memory = &memory_api,
+                                      .stream = &stream_api,
+                                      .event = &event_api,
+                                      .kernel = &kernel_api};
 
 hal_status hal_plugin_entry(const hal_host_api *host_api, const hal_plugin_api **out) {
   host = host_api;

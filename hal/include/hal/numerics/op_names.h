@@ -4,16 +4,16 @@
 #include "hal/numerics/integer.h"
 #include "hal/numerics/rounding.h"
 
-#define HAL_DEFINE_DIVISION_NAMES_(S)                                                                       \
-    HAL_FN hal_##S hal_floor_divide_##S(hal_##S a, hal_##S b) { return hal_floordiv_##S(a, b); }             \
-    HAL_FN hal_##S hal_remainder_##S(hal_##S a, hal_##S b) { return hal_mod_##S(a, b); }
+#define HAL_DEFINE_DIVISION_NAMES_(S)                                                          \
+  HAL_FN hal_##S hal_floor_divide_##S(hal_##S a, hal_##S b) { return hal_floordiv_##S(a, b); } \
+  HAL_FN hal_##S hal_remainder_##S(hal_##S a, hal_##S b) { return hal_mod_##S(a, b); }
 
-#define HAL_DEFINE_FLOAT_NAMES_(S, SQRT)                                                                    \
-    HAL_DEFINE_DIVISION_NAMES_(S)                                                                           \
-    HAL_FN hal_##S hal_round_##S(hal_##S a) { return hal_rint_##S(a); }                                      \
-    HAL_FN hal_##S hal_sqrt_##S(hal_##S a) { return SQRT(a); }                                               \
-    HAL_FN hal_i32 hal_isinf_##S(hal_##S a) { return hal_abs_##S(a) == hal_inf_##S(); }                      \
-    HAL_FN hal_i32 hal_isfinite_##S(hal_##S a) { return hal_abs_##S(a) < hal_inf_##S(); }
+#define HAL_DEFINE_FLOAT_NAMES_(S, SQRT)                                              \
+  HAL_DEFINE_DIVISION_NAMES_(S)                                                       \
+  HAL_FN hal_##S hal_round_##S(hal_##S a) { return hal_rint_##S(a); }                 \
+  HAL_FN hal_##S hal_sqrt_##S(hal_##S a) { return SQRT(a); }                          \
+  HAL_FN hal_i32 hal_isinf_##S(hal_##S a) { return hal_abs_##S(a) == hal_inf_##S(); } \
+  HAL_FN hal_i32 hal_isfinite_##S(hal_##S a) { return hal_abs_##S(a) < hal_inf_##S(); }
 
 HAL_DEFINE_DIVISION_NAMES_(u8)
 HAL_DEFINE_DIVISION_NAMES_(i8)

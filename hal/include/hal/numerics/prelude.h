@@ -115,56 +115,52 @@ typedef double hal_f64;
 #define HAL_U64(hi, lo) ((((hal_u64)(hi)) << 32) | (hal_u64)(lo))
 
 /* ---- bit casts ---- */
-HAL_FN hal_u32 hal_f32_to_bits(hal_f32 x)
-{
+HAL_FN hal_u32 hal_f32_to_bits(hal_f32 x) {
 #if defined(HAL_LANG_OPENCL)
-    return as_uint(x);
+  return as_uint(x);
 #elif defined(__CUDA_ARCH__)
-    return __float_as_uint(x);
+  return __float_as_uint(x);
 #else
-    hal_u32 u;
-    memcpy(&u, &x, sizeof u);
-    return u;
+  hal_u32 u;
+  memcpy(&u, &x, sizeof u);
+  return u;
 #endif
 }
 
-HAL_FN hal_f32 hal_f32_from_bits(hal_u32 u)
-{
+HAL_FN hal_f32 hal_f32_from_bits(hal_u32 u) {
 #if defined(HAL_LANG_OPENCL)
-    return as_float(u);
+  return as_float(u);
 #elif defined(__CUDA_ARCH__)
-    return __uint_as_float(u);
+  return __uint_as_float(u);
 #else
-    hal_f32 x;
-    memcpy(&x, &u, sizeof x);
-    return x;
+  hal_f32 x;
+  memcpy(&x, &u, sizeof x);
+  return x;
 #endif
 }
 
 #ifndef HAL_NO_F64
-HAL_FN hal_u64 hal_f64_to_bits(hal_f64 x)
-{
+HAL_FN hal_u64 hal_f64_to_bits(hal_f64 x) {
 #if defined(HAL_LANG_OPENCL)
-    return as_ulong(x);
+  return as_ulong(x);
 #elif defined(__CUDA_ARCH__)
-    return (hal_u64)__double_as_longlong(x);
+  return (hal_u64)__double_as_longlong(x);
 #else
-    hal_u64 u;
-    memcpy(&u, &x, sizeof u);
-    return u;
+  hal_u64 u;
+  memcpy(&u, &x, sizeof u);
+  return u;
 #endif
 }
 
-HAL_FN hal_f64 hal_f64_from_bits(hal_u64 u)
-{
+HAL_FN hal_f64 hal_f64_from_bits(hal_u64 u) {
 #if defined(HAL_LANG_OPENCL)
-    return as_double(u);
+  return as_double(u);
 #elif defined(__CUDA_ARCH__)
-    return __longlong_as_double((long long)u);
+  return __longlong_as_double((long long)u);
 #else
-    hal_f64 x;
-    memcpy(&x, &u, sizeof x);
-    return x;
+  hal_f64 x;
+  memcpy(&x, &u, sizeof x);
+  return x;
 #endif
 }
 #endif
@@ -173,9 +169,8 @@ HAL_FN hal_f64 hal_f64_from_bits(hal_u64 u)
 HAL_FN hal_f32 hal_inf_f32(void) { return hal_f32_from_bits(0x7f800000u); }
 HAL_FN hal_f32 hal_nan_f32(void) { return hal_f32_from_bits(0x7fc00000u); }
 HAL_FN hal_f32 hal_abs_f32(hal_f32 x) { return hal_f32_from_bits(hal_f32_to_bits(x) & 0x7fffffffu); }
-HAL_FN hal_f32 hal_copysign_f32(hal_f32 mag, hal_f32 sgn)
-{
-    return hal_f32_from_bits((hal_f32_to_bits(mag) & 0x7fffffffu) | (hal_f32_to_bits(sgn) & 0x80000000u));
+HAL_FN hal_f32 hal_copysign_f32(hal_f32 mag, hal_f32 sgn) {
+  return hal_f32_from_bits((hal_f32_to_bits(mag) & 0x7fffffffu) | (hal_f32_to_bits(sgn) & 0x80000000u));
 }
 HAL_FN hal_i32 hal_isnan_f32(hal_f32 x) { return x != x; }
 
@@ -185,14 +180,9 @@ HAL_FN hal_f32 hal_pow2_f32(hal_i32 n) { return hal_f32_from_bits((hal_u32)(n + 
 #ifndef HAL_NO_F64
 HAL_FN hal_f64 hal_inf_f64(void) { return hal_f64_from_bits(HAL_U64(0x7ff00000u, 0)); }
 HAL_FN hal_f64 hal_nan_f64(void) { return hal_f64_from_bits(HAL_U64(0x7ff80000u, 0)); }
-HAL_FN hal_f64 hal_abs_f64(hal_f64 x)
-{
-    return hal_f64_from_bits(hal_f64_to_bits(x) & HAL_U64(0x7fffffffu, 0xffffffffu));
-}
-HAL_FN hal_f64 hal_copysign_f64(hal_f64 mag, hal_f64 sgn)
-{
-    return hal_f64_from_bits((hal_f64_to_bits(mag) & HAL_U64(0x7fffffffu, 0xffffffffu)) |
-                             (hal_f64_to_bits(sgn) & HAL_U64(0x80000000u, 0)));
+HAL_FN hal_f64 hal_abs_f64(hal_f64 x) { return hal_f64_from_bits(hal_f64_to_bits(x) & HAL_U64(0x7fffffffu, 0xffffffffu)); }
+HAL_FN hal_f64 hal_copysign_f64(hal_f64 mag, hal_f64 sgn) {
+  return hal_f64_from_bits((hal_f64_to_bits(mag) & HAL_U64(0x7fffffffu, 0xffffffffu)) | (hal_f64_to_bits(sgn) & HAL_U64(0x80000000u, 0)));
 }
 HAL_FN hal_i32 hal_isnan_f64(hal_f64 x) { return x != x; }
 
@@ -201,9 +191,13 @@ HAL_FN hal_f64 hal_pow2_f64(hal_i64 n) { return hal_f64_from_bits((hal_u64)(n + 
 #endif
 
 /* An unevaluated sum hi + lo, |lo| <= ulp(hi)/2 where it matters. */
-typedef struct { hal_f32 hi, lo; } hal_pair_f32;
+typedef struct {
+  hal_f32 hi, lo;
+} hal_pair_f32;
 #ifndef HAL_NO_F64
-typedef struct { hal_f64 hi, lo; } hal_pair_f64;
+typedef struct {
+  hal_f64 hi, lo;
+} hal_pair_f64;
 #endif
 
 #endif
