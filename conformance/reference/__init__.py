@@ -4,6 +4,7 @@ The loops are scalar C++ (the ``*.cpp`` files beside this one, module ``conforma
 table and no code is shared with a device, except the functions of section 4, whose definition is the shared source itself.
 """
 
+from . import normalization  # noqa: F401  (adds its handlers)
 from .evaluate import evaluate
 
 __all__ = ["evaluate"]

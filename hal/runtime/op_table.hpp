@@ -14,7 +14,23 @@ namespace hal {
 enum class OperandKind { Tensor, Scalar, Either };
 // Dtype of an operand from the op's dtype T: T itself, its compute type, its accumulator for integers (floats stay T), anything, or fixed.
 enum class DTypeRule { Same, Compute, Accumulated, Any, Fixed };
-enum class ShapeRule { broadcast, same, given, reduce, matmul, conv2d, max_pool2d, max_pool2d_gather, nll_loss, optimizer, custom };
+enum class ShapeRule {
+  broadcast,
+  same,
+  given,
+  reduce,
+  matmul,
+  conv2d,
+  max_pool2d,
+  max_pool2d_gather,
+  nll_loss,
+  optimizer,
+  layer_norm,
+  batch_norm,
+  avg_pool2d,
+  adaptive_avg_pool2d,
+  custom
+};
 
 struct OperandInfo {
   const char *name;

@@ -33,7 +33,7 @@ from .loss import (
     SmoothL1Loss,
 )  # fmt: skip
 from .module import Module
-from .normalization import BatchNorm1d, BatchNorm2d, LayerNorm
+from .normalization import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm
 from .pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
 
 __all__ = [n for n in dir() if n[0].isupper()]
