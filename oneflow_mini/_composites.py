@@ -98,7 +98,8 @@ def _count(input: Any, dim: Any) -> int:
 
 
 def var(input: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Any:
-    """Variance in two passes: sum((x − mean)²) / max(0, n − correction). ``unbiased`` is correction 1. Floats only."""
+    """Variance in two passes: sum((x − mean)²) / max(0, n − correction). ``unbiased`` is correction 1. Floats only;
+    halves compute in f32 and round once."""
     if isinstance(dim, bool):  # var(x, unbiased)
         dim, unbiased = None, dim
     if not input.is_floating_point():
@@ -106,8 +107,9 @@ def var(input: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = Fals
     correction = int(unbiased) if correction is None else correction
     if dim is None or dim == ():
         dim = tuple(range(input.ndim))
-    deviation = input - _C.mean(input, dim, True)
-    return _C.sum(deviation * deviation, dim, keepdim) / float(max(0, _count(input, dim) - correction))
+    x = input.to(_C.float32) if input.dtype in _HALVES else input
+    deviation = x - _C.mean(x, dim, True)
+    return (_C.sum(deviation * deviation, dim, keepdim) / float(max(0, _count(input, dim) - correction))).to(input.dtype)
 
 
 def std(input: Any, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Any:

@@ -10,6 +10,7 @@ from hal.ops.table import BY_NAME, OPS
 from .case import Case, Draft
 from .chains import convolution, matmul, pooling, random_numbers
 from .indexing import indexing, nonzero, order
+from .normalization import averages, batch_norm, layer_norm
 from .pointwise import aranges, casts, copies, fills, optimizer, pointwise
 from .rows import along_axis, nll_loss, reductions
 
@@ -20,6 +21,9 @@ _BY_CATEGORY: dict[str, Maker] = {
     "pointwise": pointwise,
     "reduction": reductions,
     "normalization": along_axis,
+    "layer_norm": layer_norm,
+    "batch_norm": batch_norm,
+    "average_pooling": averages,
     "loss": nll_loss,
     "matmul": matmul,
     "convolution": convolution,

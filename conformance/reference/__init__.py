@@ -4,7 +4,10 @@ The loops are scalar C++ (the ``*.cpp`` files beside this one, module ``conforma
 table and no code is shared with a device, except the functions of section 4, whose definition is the shared source itself.
 """
 
-from . import indexing  # noqa: F401  (registers its ops)
+from . import (
+    indexing,  # noqa: F401  (registers its ops)
+    normalization,  # noqa: F401  (adds its handlers)
+)
 from .evaluate import evaluate
 
 __all__ = ["evaluate"]

@@ -10,4 +10,5 @@ PYBIND11_MODULE(_reference, m) {
   reference::bind_pooling(m);
   reference::bind_random(m);
   reference::bind_optimizer(m);
+  reference::bind_normalization(m);
 }

@@ -94,6 +94,47 @@ void add_float_arithmetic(Table<F> &t) {
   add_predicates(t);
 }
 
+float exp_(float x) { return hal_exp_f32(x); }
+double exp_(double x) { return hal_exp_f64(x); }
+float erf_(float x) { return hal_erf_f32(x); }
+double erf_(double x) { return hal_erf_f64(x); }
+float tanh_(float x) { return hal_tanh_f32(x); }
+double tanh_(double x) { return hal_tanh_f64(x); }
+float sigmoid_(float x) { return hal_sigmoid_f32(x); }
+double sigmoid_(double x) { return hal_sigmoid_f64(x); }
+
+// Section 4, derivatives of the activations: one rounding per operation.
+template <class F>
+F limited(F x, F limit) {
+  if (x != x) return x;
+  return std::fmin(std::fmax(x, -limit), limit);
+}
+
+template <class F>
+void add_activation_gradients(Table<F> &t) {
+  t.binary["silu_backward"] = [](F g, F raw) {
+    const F x = limited(raw, F(800)), s = sigmoid_(x);
+    const F rest = F(1) - s, product = x * rest, sum = product + F(1), slope = s * sum;
+    return g * slope;
+  };
+  t.binary["gelu_backward"] = [](F g, F raw) {
+    const F x = limited(raw, F(40)), root_half = F(0.70710678118654752440L), density = F(0.39894228040143267794L);
+    const F scaled = x * root_half, e = erf_(scaled), twice = e + F(1), cdf = twice * F(0.5);
+    const F square = x * x, exponent = square * F(-0.5), bell = exp_(exponent), pdf = bell * density;
+    const F tail = x * pdf, slope = cdf + tail;
+    return g * slope;
+  };
+  t.binary["gelu_tanh_backward"] = [](F g, F raw) {
+    const F x = limited(raw, F(40)), root = F(0.79788456080286535588L);
+    const F square = x * x, cubic = square * F(0.044715L), one_more = cubic + F(1), u = x * one_more, scaled = u * root,
+            tangent = tanh_(scaled);
+    const F triple = square * F(0.134145L), inner = triple + F(1), slope = inner * root;
+    const F up = tangent + F(1), half = up * F(0.5), half_x = x * F(0.5), squared = tangent * tangent, rest = F(1) - squared;
+    const F side = half_x * rest, second = side * slope, derivative = half + second;
+    return g * derivative;
+  };
+}
+
 #define FUNCTIONS(X) \
   X(exp)             \
   X(exp2)            \
@@ -104,6 +145,7 @@ const Table<float> &table(float) {
   static const Table<float> t = [] {
     Table<float> t;
     add_float_arithmetic(t);
+    add_activation_gradients(t);
 #define X(name) t.unary[#name] = [](float a) -> float { return hal_##name##_f32(a); };
     FUNCTIONS(X)
 #undef X
@@ -117,6 +159,7 @@ const Table<double> &table(double) {
   static const Table<double> t = [] {
     Table<double> t;
     add_float_arithmetic(t);
+    add_activation_gradients(t);
 #define X(name) t.unary[#name] = [](double a) -> double { return hal_##name##_f64(a); };
     FUNCTIONS(X)
 #undef X

@@ -61,5 +61,6 @@ void bind_chains(py::module_ &m);
 void bind_pooling(py::module_ &m);
 void bind_random(py::module_ &m);
 void bind_optimizer(py::module_ &m);
+void bind_normalization(py::module_ &m);
 
 }  // namespace reference

@@ -102,6 +102,8 @@ BACKWARD = [
         doc="a: gradient of the output, b: the input or the output of relu."),
     _op("tanh_backward", "a b", FLOATS, {"float": "a * (1 - b * b)"}, backward_of="tanh", doc="b: the output of tanh."),
     _op("sigmoid_backward", "a b", FLOATS, {"float": "a * ((1 - b) * b)"}, backward_of="sigmoid", doc="b: the output of sigmoid."),
+    *(_op(f"{name}_backward", "a b", FLOATS, {"float": f"hal_{name}_backward_$s(a, b)"}, numerics="function", backward_of=name,
+          doc=f"a: gradient of the output, b: the input of {name}.") for name in ("silu", "gelu", "gelu_tanh")),
     _op("dropout_apply", "a b c", FLOATS, {"float": "b ? a * c : 0"}, types={"b": "bool"},
         doc="a: input or gradient, b: keep mask, c: 1 / (1 − p), rounded once from f64."),
 ]

@@ -57,6 +57,25 @@ NORMALIZATION = [
     Op("log_softmax_backward", "normalization", (_G, _Y), (_OUT,), FLOATS, "same", "grad", "reduction", _AXIS, backward_of="log_softmax"),
 ]
 
+_WEIGHT, _BIAS = Operand("weight", optional=True), Operand("bias", optional=True)
+_MEAN, _RSTD = Operand("mean", "C"), Operand("rstd", "C")
+_FIRST_AXIS = (Attribute("axis", default=-1),)  # the axes from here on are normalized
+
+NORMALIZATION += [
+    Op("layer_norm", "layer_norm", (_X, _WEIGHT, _BIAS, *_scalars("eps")), (_OUT, _MEAN, _RSTD), FLOATS, "layer_norm", "x", "reduction",
+       _FIRST_AXIS, doc="weight, bias: x's normalized axes; mean, rstd: x's shape with 1 in the normalized axes."),
+    Op("layer_norm_backward", "layer_norm", (_G, _X, _MEAN, _RSTD, _WEIGHT), (_OUT,), FLOATS, "layer_norm", "grad", "reduction",
+       _FIRST_AXIS, backward_of="layer_norm", doc="Gradient of x."),
+    Op("layer_norm_param_grad", "layer_norm", (_G, _X, _MEAN, _RSTD), (Operand("weight_grad"), Operand("bias_grad")), FLOATS, "layer_norm",
+       "grad", "reduction", _FIRST_AXIS, backward_of="layer_norm"),
+    Op("batch_norm", "batch_norm", (_X, _WEIGHT, _BIAS, *_scalars("eps")), (_OUT, _MEAN, Operand("var", "C"), _RSTD), FLOATS, "batch_norm",
+       "x", "reduction", doc="x: (N, C, …), statistics of each channel over the other axes; weight, bias, mean, var (biased), rstd: (C,)."),
+    Op("batch_norm_eval", "batch_norm", (_X, _MEAN, _RSTD, _WEIGHT, _BIAS), (_OUT,), FLOATS, "batch_norm", "x", "arithmetic",
+       doc="batch_norm with statistics that are given."),
+    Op("batch_norm_backward", "batch_norm", (_G, _X, _MEAN, _RSTD, _WEIGHT), (_OUT, Operand("weight_grad"), Operand("bias_grad")), FLOATS,
+       "batch_norm", "grad", "reduction", backward_of="batch_norm", doc="Gradients of x, weight and bias."),
+]
+
 _TARGET = Operand("target", "i64")
 _CLASSES = (Attribute("ignore_index", default=-100),)
 
@@ -101,6 +120,24 @@ POOLING = [
     Op("max_pool2d_backward", "pooling", (_G, Operand("indices", "i64")), (_OUT,), FLOATS, "given", "grad", "chain", _POOL, backward_of="max_pool2d"),
     Op("max_pool2d_gather", "pooling", (_X, Operand("indices", "i64")), (_OUT,), FLOATS, "max_pool2d_gather", "x", "exact",
        doc="out[n, c, i] = x[n, c].flat[indices[n, c, i]]: the derivative of max_pool2d_backward."),
+]
+
+_AVERAGE = (
+    Attribute("kernel", count=2, default=1),
+    Attribute("stride", count=2, default=1),
+    Attribute("padding", count=2, default=0),
+    Attribute("ceil_mode", default=0),
+    Attribute("count_include_pad", default=1),
+    Attribute("divisor", default=0),  # 0: the window's size
+)
+_OUTPUT_SIZE = (Attribute("size", count=2, default=1),)
+
+POOLING += [
+    Op("avg_pool2d", "average_pooling", (_X,), (_OUT,), FLOATS, "avg_pool2d", "x", "chain", _AVERAGE),
+    Op("avg_pool2d_backward", "average_pooling", (_G,), (_OUT,), FLOATS, "given", "grad", "chain", _AVERAGE, backward_of="avg_pool2d"),
+    Op("adaptive_avg_pool2d", "average_pooling", (_X,), (_OUT,), FLOATS, "adaptive_avg_pool2d", "x", "reduction", _OUTPUT_SIZE),
+    Op("adaptive_avg_pool2d_backward", "average_pooling", (_G,), (_OUT,), FLOATS, "given", "grad", "chain", _OUTPUT_SIZE,
+       backward_of="adaptive_avg_pool2d"),
 ]
 
 RANDOM = [

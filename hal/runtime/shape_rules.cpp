@@ -3,35 +3,13 @@
 
 #include <algorithm>
 
-#include "dispatch_internal.hpp"
+#include "shape_use.hpp"
 
 namespace hal {
-namespace {
+
+namespace shape {
 
 constexpr int64_t kMaxElements = int64_t(1) << 56;  // so that bytes and strides fit 64 bits
-
-// One use of an op, with what its messages need.
-struct Use {
-  const OpInfo &info;
-  uint32_t id;
-  hal_operand *operands;
-  uint32_t num_inputs, num_outputs;
-  const void *attributes;
-
-  hal_operand &in(uint32_t i) const { return operands[i]; }
-  hal_operand &out(uint32_t i) const { return operands[num_inputs + i]; }
-  std::string name(uint32_t i) const { return i < info.operands.size() ? info.operands[i].name : "operand " + std::to_string(i); }
-  [[noreturn]] void fail(const std::string &text, ErrorKind kind = ErrorKind::Value) const {
-    throw Error(kind, std::string("[") + info.name + "] " + text);
-  }
-};
-
-std::string dtype_list(uint32_t mask) {
-  std::string out;
-  for (hal_dtype d = 1; d < HAL_DTYPE_COUNT; ++d)
-    if (mask & HAL_DTYPE_BIT(d)) out += (out.empty() ? "" : ", ") + std::string(dtype_name(d));
-  return out;
-}
 
 void set_shape(const Use &use, hal_operand &o, uint32_t rank, const int64_t *dims) {
   int64_t count = 1;
@@ -54,6 +32,29 @@ void check_same_shape(const Use &use, uint32_t i, const hal_operand &model, cons
   bool same = o.rank == model.rank;
   for (uint32_t d = 0; same && d < o.rank; ++d) same = o.dims[d] == model.dims[d];
   if (!same) use.fail(use.name(i) + " shape: got " + shape_text(o) + ", expected " + shape_text(model) + ", that of " + model_name);
+}
+
+void check_positive(const Use &use, const char *name, const int64_t *values, int count, int64_t least) {
+  for (int i = 0; i < count; ++i)
+    if (values[i] < least || values[i] > int64_t(1) << 40)
+      use.fail(std::string(name) + ": got " + std::to_string(values[i]) + ", expected at least " + std::to_string(least));
+}
+
+}  // namespace shape
+
+using shape::check_positive;
+using shape::check_rank;
+using shape::check_same_shape;
+using shape::set_shape;
+using shape::Use;
+
+namespace {
+
+std::string dtype_list(uint32_t mask) {
+  std::string out;
+  for (hal_dtype d = 1; d < HAL_DTYPE_COUNT; ++d)
+    if (mask & HAL_DTYPE_BIT(d)) out += (out.empty() ? "" : ", ") + std::string(dtype_name(d));
+  return out;
 }
 
 hal_dtype expected_dtype(const OperandInfo &info, hal_dtype t) {
@@ -185,12 +186,6 @@ void matmul(const Use &use) {
   dims[r - 2] = a.dims[r - 2];
   dims[r - 1] = b.dims[r - 1];
   set_shape(use, use.out(0), r, dims);
-}
-
-void check_positive(const Use &use, const char *name, const int64_t *values, int count, int64_t least) {
-  for (int i = 0; i < count; ++i)
-    if (values[i] < least || values[i] > int64_t(1) << 40)
-      use.fail(std::string(name) + ": got " + std::to_string(values[i]) + ", expected at least " + std::to_string(least));
 }
 
 const hal_attributes_conv2d &conv_attributes(const Use &use) {
@@ -392,6 +387,10 @@ void given(const Use &use) {
     case op::nll_loss_backward:
       nll_loss_backward(use);
       break;
+    case op::avg_pool2d_backward:
+    case op::adaptive_avg_pool2d_backward:
+      shape::average_backward(use);
+      break;
     default:
       break;
   }
@@ -485,6 +484,18 @@ void infer(uint32_t id, hal_operand *operands, uint32_t num_inputs, uint32_t num
       break;
     case ShapeRule::along_axis:
       along_axis(use);
+      break;
+    case ShapeRule::layer_norm:
+      shape::layer_norm(use);
+      break;
+    case ShapeRule::batch_norm:
+      shape::batch_norm(use);
+      break;
+    case ShapeRule::avg_pool2d:
+      shape::avg_pool2d(use);
+      break;
+    case ShapeRule::adaptive_avg_pool2d:
+      shape::adaptive_avg_pool2d(use);
       break;
     case ShapeRule::custom:
       break;

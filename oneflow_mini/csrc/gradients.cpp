@@ -20,30 +20,30 @@ constexpr double kLn2 = 0.693147180559945309417232121458;           // OEIS A002
 constexpr double kLn10 = 2.30258509299404568401799145468;           // OEIS A002392
 constexpr double kTwoOverSqrtPi = 1.12837916709551257389615890312;  // OEIS A190732
 constexpr double kInvSqrt2Pi = 0.398942280401432677939946059934;    // OEIS A218708
-constexpr double kInvSqrt2 = 0.707106781186547524400844362105;      // OEIS A010503
 constexpr double kSqrt2OverPi = 0.797884560802865355879892119869;   // OEIS A076668
 
 Tensor zero(T g, T) { return zeros(g.sizes(), g.dtype(), g.device()); }
 
-Tensor silu_gradient(T g, T x) {
+// Second derivatives of the activations; the first are ops of the table.
+Tensor silu_second(T x) {
+  // s·(1 − s)·(2 + x·(1 − 2s)).
   const Tensor s = call(id::sigmoid, x);
-  return mul(g, mul(s, add(mul(x, sub(1.0, s)), 1.0)));
+  return mul(mul(s, sub(1.0, s)), add(mul(x, sub(1.0, mul(s, 2.0))), 2.0));
 }
 
-// d/dx x·Φ(x) = Φ(x) + x·φ(x).
-Tensor gelu_gradient(T g, T x) {
-  const Tensor cdf = mul(add(call(id::erf, mul(x, kInvSqrt2)), 1.0), 0.5);
-  const Tensor pdf = mul(exp(mul(mul(x, x), -0.5)), kInvSqrt2Pi);
-  return mul(g, add(cdf, mul(x, pdf)));
-}
-
-// gelu_tanh = x/2·(1 + tanh u), u = √(2/π)·(x + 0.044715·x³).
-Tensor gelu_tanh_gradient(T g, T x) {
+// d²/dx² x·Φ(x) = φ(x)·(2 − x²).
+Tensor gelu_second(T x) {
   const Tensor x2 = mul(x, x);
-  const Tensor t = call(id::tanh, mul(mul(x, add(mul(x2, 0.044715), 1.0)), kSqrt2OverPi));
-  const Tensor du = mul(add(mul(x2, 3 * 0.044715), 1.0), kSqrt2OverPi);
-  const Tensor half = mul(add(t, 1.0), 0.5);
-  return mul(g, add(half, mul(mul(mul(x, 0.5), sub(1.0, mul(t, t))), du)));
+  return mul(mul(exp(mul(x2, -0.5)), kInvSqrt2Pi), sub(2.0, x2));
+}
+
+// gelu_tanh = x/2·(1 + t), t = tanh u, u = √(2/π)·(x + a·x³): (1 − t²)·(u' + x/2·(u'' − 2·t·u'²)).
+Tensor gelu_tanh_second(T x) {
+  constexpr double kA = 0.044715;
+  const Tensor x2 = mul(x, x);
+  const Tensor t = call(id::tanh, mul(mul(x, add(mul(x2, kA), 1.0)), kSqrt2OverPi));
+  const Tensor du = mul(add(mul(x2, 3 * kA), 1.0), kSqrt2OverPi), ddu = mul(x, 6 * kA * kSqrt2OverPi);
+  return mul(sub(1.0, mul(t, t)), add(du, mul(mul(x, 0.5), sub(ddu, mul(mul(t, mul(du, du)), 2.0)))));
 }
 
 const std::vector<UnaryOp> kUnary = {
@@ -73,9 +73,9 @@ const std::vector<UnaryOp> kUnary = {
     {"tanh", "TanhBackward", id::tanh, Kind::Float, Keep::Output, [](T g, T y) { return call(id::tanh_backward, g, y); }},
     {"erf", "ErfBackward", id::erf, Kind::Float, Keep::Input, [](T g, T x) { return mul(g, mul(exp(neg(mul(x, x))), kTwoOverSqrtPi)); }},
     {"sigmoid", "SigmoidBackward", id::sigmoid, Kind::Float, Keep::Output, [](T g, T y) { return call(id::sigmoid_backward, g, y); }},
-    {"silu", "SiluBackward", id::silu, Kind::Float, Keep::Input, silu_gradient},
-    {"gelu", "GeluBackward", id::gelu, Kind::Float, Keep::Input, gelu_gradient},
-    {"gelu_tanh", "GeluBackward", id::gelu_tanh, Kind::Float, Keep::Input, gelu_tanh_gradient},
+    {"silu", "SiluBackward", id::silu, Kind::Float, Keep::Input, [](T g, T x) { return call(id::silu_backward, g, x); }},
+    {"gelu", "GeluBackward", id::gelu, Kind::Float, Keep::Input, [](T g, T x) { return call(id::gelu_backward, g, x); }},
+    {"gelu_tanh", "GeluBackward", id::gelu_tanh, Kind::Float, Keep::Input, [](T g, T x) { return call(id::gelu_tanh_backward, g, x); }},
     {"softplus", "SoftplusBackward", id::softplus, Kind::Float, Keep::Input, [](T g, T x) { return mul(g, call(id::sigmoid, x)); }},
     {"logical_not", "", id::logical_not, Kind::Compare, Keep::Nothing, nullptr},
     {"bitwise_not", "", id::bitwise_not, Kind::Integer, Keep::Nothing, nullptr},
@@ -148,6 +148,14 @@ const std::vector<BinaryOp> kBinary = {
     {"sigmoid_backward", "SigmoidBackwardBackward", id::sigmoid_backward, Kind::Same,
      [](T g, V, V y, T) { return call(id::sigmoid_backward, g, y); },
      [](T g, V a, V y, T) { return mul(g, mul(a, sub(1.0, mul(y, 2.0)))); }, kUseB, kUseA | kUseB},
+    // Of these, the second operand is the forward op's input.
+    {"silu_backward", "SiluBackwardBackward", id::silu_backward, Kind::Same, [](T g, V, V x, T) { return call(id::silu_backward, g, x); },
+     [](T g, V a, V x, T) { return mul(g, mul(a, silu_second(x.tensor))); }, kUseB, kUseA | kUseB},
+    {"gelu_backward", "GeluBackwardBackward", id::gelu_backward, Kind::Same, [](T g, V, V x, T) { return call(id::gelu_backward, g, x); },
+     [](T g, V a, V x, T) { return mul(g, mul(a, gelu_second(x.tensor))); }, kUseB, kUseA | kUseB},
+    {"gelu_tanh_backward", "GeluTanhBackwardBackward", id::gelu_tanh_backward, Kind::Same,
+     [](T g, V, V x, T) { return call(id::gelu_tanh_backward, g, x); },
+     [](T g, V a, V x, T) { return mul(g, mul(a, gelu_tanh_second(x.tensor))); }, kUseB, kUseA | kUseB},
 };
 
 template <class Op>

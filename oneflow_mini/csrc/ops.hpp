@@ -133,6 +133,17 @@ std::pair<Tensor, Tensor> max_pool2d(const Tensor &x, const PoolOptions &options
 Tensor nll_loss(const Tensor &x, const Tensor &target, int64_t ignore_index);
 Tensor cross_entropy(const Tensor &x, const Tensor &target, int64_t ignore_index, const std::string &reduction);
 Tensor gelu(const Tensor &x, bool tanh_form);
+// Over the last dimensions; weight, bias: of normalized_shape, may be undefined (ops_norm.cpp).
+Tensor layer_norm(const Tensor &x, const Dims &normalized_shape, const Tensor &weight, const Tensor &bias, double eps);
+// Per channel (dimension 1); any of the (C,) tensors may be undefined, the running ones only in training, which updates them.
+Tensor batch_norm(const Tensor &x, const Tensor &running_mean, const Tensor &running_var, const Tensor &weight, const Tensor &bias,
+                  bool training, double momentum, double eps);
+struct AverageOptions {
+  int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0}, divisor = 0;
+  bool ceil_mode = false, count_include_pad = true;
+};
+Tensor avg_pool2d(const Tensor &x, const AverageOptions &options);  // ops_average.cpp
+Tensor adaptive_avg_pool2d(const Tensor &x, int64_t height, int64_t width);
 
 // ---- random numbers and optimizers (ops_random.cpp, ops_optim.cpp) -----------------------------------------------------------------
 

@@ -65,6 +65,7 @@ void bind_tensor_methods(py::module_ &m, py::object &type);
 void bind_creation(py::module_ &m, py::object &type);
 void bind_exchange(py::module_ &m, py::object &type);
 void bind_ops(py::module_ &m, py::object &type);
+void bind_normalization(py::module_ &m);
 void bind_inplace(py::module_ &m, py::object &type);
 void bind_autograd(py::module_ &m, py::object &type);
 void bind_random(py::module_ &m, py::object &type);

@@ -266,6 +266,7 @@ void bind_ops(py::module_ &m, py::object &type) {
   bind_pointwise(m, type);
   bind_reductions(m, type);
   bind_nn(m, type);
+  bind_normalization(m);
   bind_views(m, type);
 }
 

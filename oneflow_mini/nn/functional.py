@@ -21,9 +21,9 @@ from ._losses import (
 
 __all__ = [
     "adaptive_avg_pool2d", "avg_pool2d", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d", "conv2d",
-    "cross_entropy", "dropout", "elu", "embedding", "gelu", "hardtanh", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu",
+    "cross_entropy", "dropout", "elu", "embedding", "gelu", "group_norm", "hardtanh", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu",
     "linear", "log_softmax", "logsigmoid", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "relu6",
-    "sigmoid", "silu", "smooth_l1_loss", "softmax", "softplus", "tanh",
+    "scaled_dot_product_attention", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softplus", "tanh",
 ]  # fmt: skip
 
 linear = _C.linear
@@ -186,31 +186,14 @@ def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Any:  # fmt: skip
-    """Mean of each window: a convolution of each plane with ones (so the sum is section 8's chain), then one division."""
-    if ceil_mode or (not count_include_pad and _pair("avg_pool2d", "padding", padding) != (0, 0)):
-        raise NotImplementedError("[avg_pool2d] ceil_mode=True and count_include_pad=False with padding are not supported")
-    kh, kw = _pair("avg_pool2d", "kernel_size", kernel_size)
-    if input.ndim not in (3, 4):
-        raise ValueError(f"[avg_pool2d] input: got shape {tuple(input.shape)}, expected (N, C, H, W) or (C, H, W)")
-    *lead, h, w = input.shape
-    planes = input.reshape(-1, 1, h, w)
-    ones = _C.ones(1, 1, kh, kw, dtype=input.dtype, device=input.device)
-    total = _C.conv2d(planes, ones, None, kernel_size if stride is None else stride, padding, 1, 1)
-    mean = total / float(divisor_override if divisor_override else kh * kw)
-    return mean.reshape(*lead, *mean.shape[2:])
+    """Mean of each window; stride defaults to the kernel size. Padding counts as zeros, or with count_include_pad=False not at all."""
+    stride = None if stride == [] else stride
+    return _C.avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
-    """Means of equal windows, for output sizes that divide the input's (None keeps a side)."""
-    *lead, h, w = input.shape
-    size = (output_size, output_size) if output_size is None or isinstance(output_size, int) else tuple(output_size)
-    oh, ow = (side if s is None else s for s, side in zip(size, (h, w), strict=False))
-    if (oh, ow) == (1, 1):
-        return _C.mean(input, (-2, -1), True)
-    if oh < 1 or ow < 1 or h % oh or w % ow:
-        raise NotImplementedError(f"[adaptive_avg_pool2d] output_size: got {output_size}, expected a divisor of the input's {h}×{w}")
-    windows = input.reshape(*lead, oh, h // oh, ow, w // ow)
-    return _C.mean(windows, (-3, -1))
+    """Means of output_size windows that cover the plane: rows ⌊o·H / OH⌋ to ⌈(o + 1)·H / OH⌉ (None keeps a side)."""
+    return _C.adaptive_avg_pool2d(input, output_size)
 
 
 def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
@@ -241,27 +224,10 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
 # ----- normalization --------------------------------------------------------------------------------------------------------------
 
 
-def _standardise(x: Any, mean: Any, variance: Any, eps: float) -> Any:
-    return (x - mean) / _C.sqrt(variance + eps)
-
-
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     """(x − mean) / √(mean((x − mean)²) + eps) · weight + bias over the last dimensions; halves compute in f32 and round once."""
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    if not shape or tuple(input.shape[-len(shape) :]) != shape:
-        raise RuntimeError(
-            f"[layer_norm] input: got shape {tuple(input.shape)}, expected one that ends with normalized_shape={list(shape)}"
-        )
-    x = input.to(_C.float32) if input.dtype in _HALVES else input
-    dims = tuple(range(-len(shape), 0))
-    mean = _C.mean(x, dims, True)
-    d = x - mean
-    out = d / _C.sqrt(_C.mean(d * d, dims, True) + eps)
-    if weight is not None:
-        out = out * (weight if weight.dtype == out.dtype else weight.to(out.dtype))
-    if bias is not None:
-        out = out + (bias if bias.dtype == out.dtype else bias.to(out.dtype))
-    return out if out.dtype == input.dtype else out.to(input.dtype)
+    return _C.layer_norm(input, shape, weight, bias, eps)
 
 
 def batch_norm(
@@ -270,35 +236,59 @@ def batch_norm(
 ) -> Any:  # fmt: skip
     """(x − mean) / √(var + eps) · weight + bias per channel (dimension 1). In training mean and variance are the batch's, and
     running = (1 − momentum)·running + momentum·batch, with the unbiased variance. Halves compute in f32."""
-    if input.ndim < 2:
-        raise ValueError(f"[batch_norm] input: got {input.ndim}D input, expected at least 2D (N, C, …)")
+    return _C.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """(N, C, …): layer_norm of each group of C / num_groups channels, then ·weight + bias per channel; halves compute in f32."""
+    if input.ndim < 2 or num_groups < 1 or input.shape[1] % num_groups:
+        raise ValueError(
+            f"[group_norm] input: got shape {tuple(input.shape)}, expected (N, C, …) with C a multiple of num_groups={num_groups}"
+        )
     x = input.to(_C.float32) if input.dtype in _HALVES else input
-    dims = (0, *range(2, x.ndim))
+    rest = (x.shape[1] // num_groups, *x.shape[2:])
+    out = _C.layer_norm(x.reshape(x.shape[0], num_groups, *rest), rest, None, None, eps).reshape(x.shape)
     shape = (1, -1) + (1,) * (x.ndim - 2)
-    if training:
-        count = x.numel() // max(1, x.shape[1])
-        if count <= 1:
-            raise ValueError(f"Expected more than 1 value per channel when training, got input size {tuple(input.shape)}")
-        mean = _C.mean(x, dims, True)
-        d = x - mean
-        variance = _C.mean(d * d, dims, True)
-        if running_mean is not None:
-            previous = _C.set_grad_enabled(False)
-            try:
-                running_mean.mul_(1 - momentum).add_(mean.detach().reshape(-1).to(running_mean.dtype) * momentum)
-                running_var.mul_(1 - momentum).add_(
-                    variance.detach().reshape(-1).to(running_var.dtype) * (momentum * (count / (count - 1)))
-                )
-            finally:
-                _C.set_grad_enabled(previous)
-        out = d / _C.sqrt(variance + eps)
-    else:
-        out = _standardise(x, running_mean.reshape(shape).to(x.dtype), running_var.reshape(shape).to(x.dtype), eps)
+    for name, parameter in (("weight", weight), ("bias", bias)):
+        if parameter is not None and tuple(parameter.shape) != (x.shape[1],):
+            raise ValueError(f"[group_norm] {name}: got shape {tuple(parameter.shape)}, expected ({x.shape[1]},)")
     if weight is not None:
         out = out * weight.reshape(shape).to(out.dtype)
     if bias is not None:
         out = out + bias.reshape(shape).to(out.dtype)
-    return out if out.dtype == input.dtype else out.to(input.dtype)
+    return out.to(input.dtype)
+
+
+def scaled_dot_product_attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None
+) -> Any:
+    """softmax(query·keyᵀ·scale + mask)·value of (…, L, E), (…, S, E), (…, S, Ev); scale defaults to 1 / √E. A bool mask is True where
+    a key takes part, a float one is added; is_causal lets query i see the keys up to i. A query that sees no key gives zeros."""
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise ValueError(
+            f"[scaled_dot_product_attention] query, key and value: got {query.ndim}, {key.ndim} and {value.ndim} dimensions, "
+            "expected at least 2"
+        )
+    if is_causal and attn_mask is not None:
+        raise RuntimeError("[scaled_dot_product_attention] Explicit attn_mask should not be set when is_causal=True")
+    length, sources = query.shape[-2], key.shape[-2]
+    scores = _C.matmul(query, key.transpose(-2, -1)) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        attn_mask = _C.arange(length, device=query.device).unsqueeze(1) >= _C.arange(sources, device=query.device)
+    blind = None
+    if attn_mask is not None and attn_mask.dtype == _C.bool:
+        scores = _C.where(attn_mask, scores, float("-inf"))
+        blind = _C.logical_not(_C.any(attn_mask, -1, True))
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    if blind is not None:
+        weights = _C.softmax(_C.where(blind, 0.0, scores), -1)
+        weights = _C.where(blind, 0.0, weights)
+    else:
+        weights = _C.softmax(scores, -1)
+    if dropout_p > 0.0:
+        weights = dropout(weights, dropout_p)
+    return _C.matmul(weights, value)
 
 
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:

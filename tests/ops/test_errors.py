@@ -43,6 +43,14 @@ CALLS: dict[str, tuple[str, list[Any], dict | None, dict, type[Exception], str]]
     "cumsum-axis": ("cumsum", [PAIR], {"axis": -1}, {}, IndexError, "axis"),
     "unknown-op": ("no_such_op", [PAIR], None, {}, ValueError, "no_such_op"),
     "unknown-attribute": ("sum", [PAIR], {"axis": 0}, {}, ValueError, "axis"),
+    "norm-axis": ("layer_norm", [PAIR, None, None, 1e-5], {"axis": 2}, {}, IndexError, "axis"),
+    "norm-weight": ("layer_norm", [PAIR, PAIR[0, :2].copy(), None, 1e-5], {"axis": 1}, {}, ValueError, "weight"),
+    "norm-channels": ("batch_norm", [PAIR, PAIR[0, :2].copy(), None, 1e-5], None, {}, ValueError, "weight"),
+    "norm-rank": ("batch_norm", [PAIR[0].copy(), None, None, 1e-5], None, {}, ValueError, "at least 2 dimensions"),
+    "norm-grad": ("batch_norm_backward", [PAIR, PLANE, PAIR[0], PAIR[0], None], None, {}, ValueError, "x shape"),
+    "average-window": ("avg_pool2d", [PLANE], {"kernel": (3, 3)}, {}, ValueError, "window"),
+    "average-shape": ("avg_pool2d_backward", [PLANE], {"kernel": (2, 2)}, {"shape": (1, 1, 2, 2)}, ValueError, "grad shape"),
+    "adaptive-size": ("adaptive_avg_pool2d", [PLANE], {"size": (0, 1)}, {}, ValueError, "size"),
     "no-dtype": ("fill", [1.0], None, {"shape": (2,)}, TypeError, "dtype"),
 }
 

@@ -69,6 +69,15 @@ def large_calls(dtype: str) -> Iterator[tuple[str, list[Any], dict | None, dict]
     yield "conv2d", [image, weight], conv, {}
     yield "conv2d_input_grad", [grad, weight], conv, {"shape": image.shape}
     yield "conv2d_weight_grad", [grad, image], conv, {"shape": weight.shape}
+    c = np.float64 if dtype == "f64" else np.float32
+    yield "layer_norm", [x(700, 300), x(300), x(300), 1e-5], {"axis": 1}, {}
+    statistics = [rng.random((9000, 1)).astype(c), rng.random((9000, 1)).astype(c)]
+    yield "layer_norm_backward", [x(9000, 40), x(9000, 40), *statistics, x(40)], {"axis": 1}, {}
+    yield "layer_norm_param_grad", [x(9000, 40), x(9000, 40), *statistics], {"axis": 1}, {}
+    yield "batch_norm", [x(4, 30, 40, 41), x(30), x(30), 1e-5], {}, {}
+    yield "batch_norm_backward", [x(4, 30, 40, 41), x(4, 30, 40, 41), *(rng.random(30).astype(c) for _ in range(2)), x(30)], {}, {}
+    yield "avg_pool2d", [x(16, 20, 40, 41)], {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1)}, {}
+    yield "avg_pool2d_backward", [x(16, 20, 20, 21)], {"kernel": (2, 2), "stride": (2, 2)}, {"shape": (16, 20, 40, 42)}
     pool = {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1)}
     yield "max_pool2d", [x(16, 20, 40, 41)], pool, {}
     indices = evaluate("max_pool2d", [x(6, 20, 40, 41)], pool)[1]
@@ -109,8 +118,11 @@ def test_any_number_of_threads(dtype: str, device) -> None:
             assert_same(f"[{op}] call {k}, {dtype}: 1 and {n} threads", results[0], other)
 
 
+NORMS = ["layer_norm", "layer_norm_backward", "layer_norm_param_grad", "batch_norm", "batch_norm_backward"]
+
+
 @pytest.mark.parametrize(
-    "op", ["sum", "mean", "prod", "softmax", "log_softmax", "matmul", "conv2d", "conv2d_weight_grad", "add", "argmax", "cumsum", "sort"]
+    "op", ["sum", "mean", "prod", "softmax", "log_softmax", "matmul", "conv2d", "conv2d_weight_grad", "add", "argmax", "cumsum", "sort", *NORMS]
 )
 def test_large_calls_have_the_reference_bits(op: str, device) -> None:
     for name, inputs, attributes, options in large_calls("f32"):

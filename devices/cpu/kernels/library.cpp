@@ -18,8 +18,9 @@ extern "C" __attribute__((visibility("default"))) const cpu::KernelRows *hal_cpu
   static const auto &rows = *new KernelRows([] {
     KernelRows all;
     using Add = void (*)(KernelRows &);
-    for (Add add : {Add{add_pointwise}, Add{add_data}, Add{add_reductions}, Add{add_normalization}, Add{add_loss}, Add{add_random},
-                    Add{add_optimizer}, Add{add_matmul}, Add{add_convolution}, Add{add_pooling}, Add{add_indexing}, Add{add_order}})
+    for (Add add : {Add{add_pointwise}, Add{add_data}, Add{add_reductions}, Add{add_normalization}, Add{add_layer_norm},
+                    Add{add_batch_norm}, Add{add_average_pooling}, Add{add_loss}, Add{add_random}, Add{add_optimizer}, Add{add_matmul},
+                    Add{add_convolution}, Add{add_pooling}, Add{add_indexing}, Add{add_order}})
       add(all);
     return all;
   }());

@@ -32,7 +32,7 @@ from .loss import (
     SmoothL1Loss,
 )  # fmt: skip
 from .module import Module
-from .normalization import BatchNorm1d, BatchNorm2d, LayerNorm
+from .normalization import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm
 from .pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
 from .sparse import Embedding
 
@@ -51,6 +51,7 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Flatten",
+    "GroupNorm",
     "Hardtanh",
     "HuberLoss",
     "Identity",

@@ -1,4 +1,4 @@
-"""BatchNorm and LayerNorm, composites of mean, square root and arithmetic (see ``functional``)."""
+"""BatchNorm, LayerNorm and GroupNorm."""
 
 from __future__ import annotations
 
@@ -115,3 +115,32 @@ class LayerNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(Module):
+    """(N, C, …): each group of num_channels / num_groups channels by itself, then an affine map per channel."""
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups != 0:
+            raise ValueError("num_channels must be divisible by num_groups")
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        for name in ("weight", "bias"):
+            self.register_parameter(name, Parameter(_C.empty(num_channels, dtype=dtype, device=device)) if affine else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        if self.affine:
+            init.ones_(self.weight)
+            init.zeros_(self.bias)
+
+    def forward(self, input: Any) -> Any:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"

@@ -37,7 +37,7 @@ class MaxPool2d(Module):
 
 
 class AvgPool2d(Module):
-    """Mean of each window (no ceil_mode)."""
+    """Mean of each window; stride defaults to kernel_size."""
 
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
@@ -61,7 +61,7 @@ class AvgPool2d(Module):
 
 
 class AdaptiveAvgPool2d(Module):
-    """Means of equal windows; output_size must divide the input's."""
+    """Means of output_size windows that cover the plane."""
 
     def __init__(self, output_size: Any) -> None:
         super().__init__()

@@ -5,6 +5,7 @@
 #include "hal/numerics/convert.h"
 #include "hal/numerics/exp_log.h"
 #include "hal/numerics/float16.h"
+#include "hal/numerics/gradients.h"
 #include "hal/numerics/hyperbolic.h"
 #include "hal/numerics/integer.h"
 #include "hal/numerics/inverse_trig.h"
