@@ -28,7 +28,7 @@ def _checked(function: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            complaint = _complaint(function, args, kwargs)
+            complaint = None if str(error).startswith("[") else _complaint(function, args, kwargs)  # "[op] …" names the argument already
             if complaint is None:
                 raise
             raise TypeError(complaint) from error

@@ -21,7 +21,8 @@ from ._losses import (
 
 __all__ = [
     "adaptive_avg_pool2d", "avg_pool2d", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d", "conv2d",
-    "cross_entropy", "dropout", "elu", "embedding", "gelu", "group_norm", "hardtanh", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu",
+    "cross_entropy", "dropout", "elu", "embedding", "gelu", "group_norm", "hardtanh", "huber_loss", "kl_div",
+    "l1_loss", "layer_norm", "leaky_relu",
     "linear", "log_softmax", "logsigmoid", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "relu6",
     "scaled_dot_product_attention", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softplus", "tanh",
 ]  # fmt: skip
