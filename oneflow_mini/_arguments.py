@@ -16,7 +16,7 @@ _TENSORS = {"input", "target", "weight", "bias", "running_mean", "running_var", 
 def _complaint(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
     signature = inspect.signature(function)
     for name, value in signature.bind(*args, **kwargs).arguments.items():
-        optional = value is None and signature.parameters[name].default is None
+        optional = value is None and (signature.parameters[name].default is None or name.startswith("running_"))
         if name in _TENSORS and not optional and not isinstance(value, _C.Tensor):
             return f"[{function.__name__}] {name}: got {type(value).__name__}, expected a Tensor"
     return None
@@ -28,7 +28,7 @@ def _checked(function: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            complaint = None if str(error).startswith("[") else _complaint(function, args, kwargs)  # "[op] …" names the argument already
+            complaint = _complaint(function, args, kwargs)
             if complaint is None:
                 raise
             raise TypeError(complaint) from error
