@@ -68,10 +68,12 @@ def test_help_has_examples(command: str) -> None:
 
 def test_bench_verifies_and_reports() -> None:
     done = run_hal("bench", hal.host_device().name, "--json", "--op", "matmul", "--repeats", "2", "--mebibytes", "8")
-    assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
+    assert done.returncode == (1 if report["faults"] else 0), done.stderr  # a neighbour on the machine may have upset a ceiling
     assert [r["case"] for r in report["results"]] == ["matmul n=512", "matmul n=1024"]
-    for result in report["results"]:
+    believed = [r for r in report["results"] if r["figure"] is not None]
+    assert len(believed) + len(report["faults"]) == 2
+    for result in believed:
         assert result["unit"] == "GFLOP/s" and 0 < result["percent"] <= 102
         assert result["figure"] <= 1.02 * report["ceilings"]["flops"]["value"]
 
