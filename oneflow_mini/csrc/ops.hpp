@@ -84,7 +84,6 @@ void copy_into(const Tensor &dst, const Tensor &src);  // casts, broadcasts, cro
 void fill_into(const Tensor &dst, Scalar value);       // no autograd
 Tensor copy_(const Tensor &self, const Tensor &src);   // with autograd
 Tensor fill_(const Tensor &self, Scalar value);
-double item_double(const Tensor &t);
 Scalar item(const Tensor &t);  // one element; synchronises
 
 // ---- views (ops_view.cpp) --------------------------------------------------------------------------------------------------------

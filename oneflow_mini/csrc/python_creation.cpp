@@ -42,13 +42,12 @@ int64_t arange_count(const Scalar &start, const Scalar &end, const Scalar &step)
 }
 
 template <class Make>
-void def_like(py::module_ &m, py::object &type, const char *name, Make make) {
+void def_like(py::module_ &m, const char *name, Make make) {
   auto f = [make](const Tensor &t, OptDType d, OptDevice dev, bool rg) {
     return with_grad(make(t.sizes(), d ? d->value : t.dtype(), dev ? *dev->device : t.device()), rg);
   };
   m.def(name, f, py::arg("input"), py::kw_only(), py::arg("dtype") = py::none(), py::arg("device") = py::none(),
         py::arg("requires_grad") = false);
-  (void)type;
 }
 
 template <class Make>
@@ -99,15 +98,15 @@ void bind_creation(py::module_ &m, py::object &type) {
       },
       py::arg("input"), py::arg("fill_value"), py::kw_only(), py::arg("dtype") = py::none(), py::arg("device") = py::none(),
       py::arg("requires_grad") = false);
-  def_like(m, type, "empty_like", [](const Dims &s, hal_dtype d, hal::Device &dev) { return empty(s, d, dev); });
-  def_like(m, type, "zeros_like", [](const Dims &s, hal_dtype d, hal::Device &dev) { return zeros(s, d, dev); });
-  def_like(m, type, "ones_like", [](const Dims &s, hal_dtype d, hal::Device &dev) { return full(s, Scalar(1), d, dev); });
-  def_like(m, type, "rand_like", [](const Dims &s, hal_dtype d, hal::Device &dev) {
+  def_like(m, "empty_like", [](const Dims &s, hal_dtype d, hal::Device &dev) { return empty(s, d, dev); });
+  def_like(m, "zeros_like", [](const Dims &s, hal_dtype d, hal::Device &dev) { return zeros(s, d, dev); });
+  def_like(m, "ones_like", [](const Dims &s, hal_dtype d, hal::Device &dev) { return full(s, Scalar(1), d, dev); });
+  def_like(m, "rand_like", [](const Dims &s, hal_dtype d, hal::Device &dev) {
     Tensor t = empty(s, d, dev);
     uniform_into(t, 0, 1, default_generator());
     return t;
   });
-  def_like(m, type, "randn_like", [](const Dims &s, hal_dtype d, hal::Device &dev) {
+  def_like(m, "randn_like", [](const Dims &s, hal_dtype d, hal::Device &dev) {
     Tensor t = empty(s, d, dev);
     normal_into(t, 0, 1, default_generator());
     return t;
