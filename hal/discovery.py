@@ -2,8 +2,8 @@
 
 Finding is not loading: `discover` only registers paths. Sources, in order:
 
-1. entry points of the group ``hal.plugins``: name = the plugin's id, value = a string (the library's path) or a callable
-   without arguments that returns it;
+1. entry points of the group ``hal.plugins``: name = the plugin's id, value = a `hal.plugin.Plugin` (the class or an instance), a string
+   (the library's path), or a callable without arguments that returns one of these;
 2. packages in the namespace package ``devices`` that have a ``library_path`` and no entry point: a source tree that isn't installed;
 3. ``HAL_PLUGIN_PATH``, read by the runtime: libraries and folders of libraries, separated by ``:``.
 """
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _core
+from .plugin import Plugin, registration
 
 GROUP = "hal.plugins"
 NAMESPACE = "devices"
@@ -93,7 +94,12 @@ def _register(plugin_id: str, origin: str, load: Any) -> None:
     """A plugin that can't even be registered is listed with the reason; it must not harm the others."""
     try:
         value = load()
-        path = os.fspath(value() if callable(value) else value)
+        if callable(value):
+            value = value()
+        if isinstance(value, Plugin):
+            registration.register(value, origin)
+            return
+        path = os.fspath(value)
     except Exception as error:
         _core.register_failure(plugin_id, origin, f"{origin}: {type(error).__name__}: {error}")
         return
