@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.table import BY_NAME
-from . import data, pointwise
+from . import data, optimizer, pointwise, random, reduce
 from .build import Builder
 from .interface import Operand, Plan, Target, UnsupportedError
 
@@ -14,6 +14,7 @@ Planner = Callable[[Builder], None]
 
 _BY_CATEGORY: dict[str, Planner] = {
     "pointwise": pointwise.pointwise,
+    "reduction": reduce.reduction,
 }
 
 _BY_NAME: dict[str, Planner] = {
@@ -21,6 +22,12 @@ _BY_NAME: dict[str, Planner] = {
     "cast": data.cast,
     "fill": data.fill,
     "arange": data.arange,
+    "random_uniform": random.uniform,
+    "random_normal": random.normal,
+    "random_bernoulli": random.bernoulli,
+    "random_integer": random.integer,
+    "sgd_step": optimizer.sgd_step,
+    "adam_step": optimizer.adam_step,
 }
 
 
