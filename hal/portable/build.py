@@ -44,6 +44,17 @@ class Tensor:
         return Tensor(self.argument, Operand(f"bits{8 * ITEMSIZE[self.dtype]}", self.shape, self.strides, self.offset, self.immediate))
 
 
+_CLEAR = """
+HAL_KERNEL(hal_clear_status, 1, (GLOBAL void *p, hal_i64 o)) {
+  GLOBAL hal_i64 *status = HAL_PTR(hal_i64, p, o);
+  HAL_ONE_LANE {
+    status[0] = 0;
+    status[1] = 0;
+  }
+}
+"""
+
+
 class Builder:
     def __init__(self, op: str, operands: list[Operand | None], attributes: dict[str, Any], target: Target) -> None:
         self.op = op
@@ -113,6 +124,15 @@ class Builder:
         for size in shape:
             count *= size
         return Tensor(Workspace(self.reserve(max(count, 1) * ITEMSIZE[dtype])), Operand(dtype, shape, contiguous(shape)))
+
+    def raises(self, what: str, limit: int) -> Workspace:
+        """Argument of the status words (see `Plan.status`), which the plan sets to 0 first. ``what`` isn't in [0, limit): the message."""
+        if self.status is None:
+            self.status = self.reserve(16)
+            self.source(guarded("hal_clear_status", _CLEAR))
+            self.steps.insert(0, Step("hal_clear_status", 1, 1, (Workspace(self.status),)))
+        self.status_text = f"{what} out of range, expected 0 <= {what} < {limit}"
+        return Workspace(self.status)
 
     def plan(self) -> Plan:
         return Plan("\n".join(self.sources), tuple(self.steps), self.workspace_bytes, self.status, self.status_text)

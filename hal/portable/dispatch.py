@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.table import BY_NAME
-from . import data, optimizer, pointwise, random, reduce
+from . import data, indexing, loss, norms, optimizer, pointwise, random, reduce
 from .build import Builder
 from .interface import Operand, Plan, Target, UnsupportedError
 
@@ -15,6 +15,7 @@ Planner = Callable[[Builder], None]
 _BY_CATEGORY: dict[str, Planner] = {
     "pointwise": pointwise.pointwise,
     "reduction": reduce.reduction,
+    "normalization": norms.along_axis,
 }
 
 _BY_NAME: dict[str, Planner] = {
@@ -22,6 +23,18 @@ _BY_NAME: dict[str, Planner] = {
     "cast": data.cast,
     "fill": data.fill,
     "arange": data.arange,
+    "layer_norm": norms.layer_norm,
+    "layer_norm_backward": norms.layer_norm_backward,
+    "layer_norm_param_grad": norms.layer_norm_param_grad,
+    "batch_norm": norms.batch_norm,
+    "batch_norm_eval": norms.batch_norm_eval,
+    "batch_norm_backward": norms.batch_norm_backward,
+    "nll_loss": loss.nll_loss,
+    "nll_loss_backward": loss.nll_loss_backward,
+    "gather": indexing.gather,
+    "scatter": indexing.scatter,
+    "scatter_add": indexing.scatter_add,
+    "nonzero": indexing.nonzero,
     "random_uniform": random.uniform,
     "random_normal": random.normal,
     "random_bernoulli": random.bernoulli,

@@ -127,7 +127,7 @@ def _text(
     opened += [f"      GLOBAL const {STORAGE[dtype]} *const {n} = x_{n} + (general ? HAL_V(at_{n}) : base_{n} + (col + lane) * step_{n});" for n, dtype in raw]
     opened += [f"      {register(dtype)} {n};" for n, dtype in outputs]
     stores = [render(_STORE, n=n, value=store(dtype, f"HAL_V(v_{n})")) for n, dtype in outputs]
-    parameters = [f"GLOBAL void *p_{n}, hal_i64 o_{n}" for n, _ in tensors] + [f"hal_i64 {s}" for s in scalars]
+    parameters = [f"GLOBAL void *p_{n}, hal_i64 o_{n}" for n, _ in tensors] + scalars
     size = first + len(tensors) * (rank + 2)
     fields = {
         "size": size,
@@ -161,6 +161,7 @@ def elementwise(
     immediates: Sequence[tuple[str, str, Argument]] = (),
     params: dict[str, int] | None = None,
     preamble: Sequence[str] = (),
+    status: Argument | None = None,
     work: int = 1,
 ) -> None:
     """Adds a kernel over ``shape`` and its launch.
@@ -168,6 +169,7 @@ def elementwise(
     ``body``: statements that set each output's name (a value of its compute type) from the inputs' names; also in scope: ``i``, the
     row-major number of the element, ``params`` (hal_i64) and ``immediates`` (name, dtype, argument).
     ``raw``: operands that the body reads itself: the name is a pointer to the place that the element's coordinates lead to.
+    ``status``: where ``hal_raise(status, index)`` in the body reports to (`Builder.raises`).
     ``preamble``: functions that the body calls. ``work``: roughly how many operations the body has (splits the work finer).
     """
     everything = [*inputs, *raw, *outputs]
@@ -178,12 +180,16 @@ def elementwise(
     rank = 8 if len(sizes) <= 8 else 16
     params = params or {}
     decode = [f"const {register(d)} {n} = {immediate(d, f'o_{n}')};" for n, d, _ in immediates]
+    scalars = [f"hal_i64 o_{n}" for n, _, _ in immediates]
+    if status is not None:
+        scalars.append("GLOBAL void *p_status, hal_i64 o_status")
+        decode.append("GLOBAL hal_i64 *status = HAL_PTR(hal_i64, p_status, o_status);")
     name, text, block = _text(
         label,
         [(n, t.dtype) for n, t in inputs],
         [(n, t.dtype) for n, t in raw],
         [(n, t.dtype) for n, t in outputs],
-        [f"o_{n}" for n, _, _ in immediates],
+        scalars,
         list(params),
         body,
         rank,
@@ -207,4 +213,6 @@ def elementwise(
         values += [t.offset, 0 if general else s[-1], *(s if general else s[:-1]), *[0] * (rank - len(outer))]
     assert len(values) == block
     arguments: list[Argument] = [Block(tuple(values)), *(t.argument for t in tensors), *(a for _, _, a in immediates)]
+    if status is not None:
+        arguments.append(status)
     b.step(name, ceil_div(pieces, per_group), TILE, arguments)
