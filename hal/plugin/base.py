@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from .. import _core
 from .kernels import KernelInfo, Operand, Tensor
+
+if TYPE_CHECKING:
+    from .. import portable
 
 
 class Properties(TypedDict, total=False):
@@ -131,13 +134,26 @@ class Plugin:
         """
         self._missing("compile")
 
-    def launch(self, stream: Any, kernel: Any, grid: int, group: int, args: tuple[Any, ...]) -> None:
-        """Runs ``grid`` work-items, in groups of ``group``, of what `compile` gave.
+    def launch(self, stream: Any, kernel: Any, groups: int, group_size: int, args: tuple[Any, ...]) -> None:
+        """Runs ``groups`` work-groups of ``group_size`` work-items of what `compile` gave: a one-dimensional launch.
 
-        args, in the kernel's order: ``(memory, byte offset)`` fills TWO parameters, a pointer and a 64-bit integer (``memory`` is None for an
-        immediate: any pointer will do); an int fills one 64-bit integer; bytes fill one struct of 64-bit integers, passed by value.
+        args, in the kernel's order: ``(memory, byte offset)`` fills TWO parameters, a pointer and a 64-bit integer (``memory`` is None
+        for an immediate: any pointer will do); an int fills one 64-bit integer; bytes fill one struct of 64-bit integers, by value.
         """
         self._missing("launch")
+
+    def target(self, device: Any) -> portable.Target:
+        """What the generated kernels run on. Default: `portable_target` with that language's habits."""
+        from .. import portable
+
+        return portable.Target(self.portable_target)
+
+    def check_status(self, stream: Any, text: str, args: tuple[Any, ...]) -> None:
+        """Runs after a kernel that checks indices. Default: waits, and raises if one was out of range. args: the place of two 64-bit
+        words: 0, or 1 and the index. Override it to look later: the failure must come up at the stream's next `wait_marker`."""
+        from .portable import read_status
+
+        read_status(self, stream, args[0], text)
 
     # --- tier 3 ------------------------------------------------------------------------------------------------------------------------
 

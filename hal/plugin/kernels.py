@@ -65,8 +65,8 @@ def kernel(
     per operand, inputs first: a `Tensor`, a Python number (an immediate), or None (an optional operand left out). It computes into the
     outputs' memory and returns nothing. ``dtypes`` are those of the op's primary operand; others run as without this kernel.
 
-    layouts: "contiguous": the runtime copies operands that are not row-major before and after. numerics: "reproducible" promises the bits of
-    docs/numerics.md, "fast" is used under ``hal.numerics("fast")`` only. To decline a use, raise `hal.UnsupportedError` from
+    layouts: "contiguous": the runtime copies operands that are not row-major before and after. numerics: "reproducible" promises the
+    bits of docs/numerics.md, "fast" is used under ``hal.numerics("fast")`` only. To decline a use, raise `hal.UnsupportedError` from
     ``Plugin.accepts``.
 
     Raises ValueError for an unknown op, dtype, layout or numerics class.

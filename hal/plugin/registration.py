@@ -9,8 +9,10 @@ from .. import _core
 from .base import Plugin
 
 REQUIRED = ("devices", "open", "close", "alloc", "free", "copy_from_host", "copy_to_host", "copy")
-OPTIONAL = ("memory_info", "synchronize", "host_address", "create_stream", "destroy_stream")
-OPTIONAL += ("record", "marker_done", "wait_marker", "order_after", "marker_time")
+OPTIONAL = (
+    "memory_info", "synchronize", "host_address", "create_stream", "destroy_stream",
+    "record", "marker_done", "wait_marker", "order_after", "marker_time",
+)  # fmt: skip
 
 
 def register_plugin(plugin: type[Plugin] | Plugin) -> Plugin:

@@ -39,7 +39,7 @@ def test_every_op_falls_back_and_is_counted() -> None:
 
 
 def test_copies_inside_the_device_overlap_as_memmove() -> None:
-    device, plugin = register(MemoryOnly)
+    _, plugin = register(MemoryOnly)
     memory = plugin.alloc(0, 16, 64)
     memory[:] = np.arange(16)
     plugin.copy(0, memory, 4, memory, 0, 12)
@@ -144,7 +144,7 @@ def test_an_id_that_is_taken_is_refused() -> None:
 
 def test_incomplete_hooks_are_refused() -> None:
     for hooks in ({"compile": lambda self, *a: None}, {"record": lambda self, s: None}):
-        with pytest.raises(ValueError, match="go together|needs marker_done"):
+        with pytest.raises(ValueError, match=r"go together|needs marker_done"):
             register(MemoryOnly, **hooks)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def test_chains_of_waits_across_streams_run_in_order() -> None:
     streams = [hal.Stream(device) for _ in range(20)]
     gate, x = hal.Event(device, host_signalled=True), ones(device)
     streams[0].wait(gate)
-    for before, after in zip(streams, streams[1:]):
+    for before, after in itertools.pairwise(streams):
         hal.run("add", [x, 1.0], outputs=[x], stream=before)
         event = before.record_event()
         after.wait(event)  # the event may be dropped right after
