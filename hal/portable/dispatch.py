@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.table import BY_NAME
-from . import data, indexing, loss, norms, optimizer, pointwise, random, reduce
+from . import data, indexing, loss, matmul, norms, optimizer, pointwise, random, reduce
 from .build import Builder
 from .interface import Operand, Plan, Target, UnsupportedError
 
@@ -35,6 +35,7 @@ _BY_NAME: dict[str, Planner] = {
     "scatter": indexing.scatter,
     "scatter_add": indexing.scatter_add,
     "nonzero": indexing.nonzero,
+    "matmul": matmul.matmul,
     "random_uniform": random.uniform,
     "random_normal": random.normal,
     "random_bernoulli": random.bernoulli,
