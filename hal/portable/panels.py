@@ -74,6 +74,26 @@ HAL_KERNEL($name, $width, (${name}_block g, GLOBAL void *p_x, hal_i64 o_x, GLOBA
     HAL_V(h0) = l1 * g.v[15] + g.v[19];
     HAL_V(w0) = l0 * g.v[16] + g.v[20];
   }
+  if (block == 1) {
+    while (k < to) { /* a run of k0 at one (k2, k1) */
+      const hal_i64 k2 = hal_div(k, row), in = k - k2 * row, k1 = hal_div(in, k0n), k0 = in - k1 * k0n;
+      const hal_i64 run = hal_min_i64(k0n - k0, to - k);
+      hal_i64 j;
+      HAL_FOR_LANES(lane, $width) {
+        const hal_i64 h = HAL_V(h0) + k1 * g.v[17];
+        const hal_i32 in_range = panel * $width + lane < lanes && h >= 0 && h < size_h;
+        HAL_V(at) = in_range ? HAL_V(base) + k2 * step_k + h * step_h : -(hal_i64)1 - ((hal_i64)1 << 62);
+      }
+      for (j = 0; j < run; ++j)
+        HAL_FOR_LANES(lane, $width) {
+          const hal_i64 w = HAL_V(w0) + (k0 + j) * g.v[18];
+          if (w < 0 || w >= size_w || HAL_V(at) < -((hal_i64)1 << 62)) y[(k + j) * $width + lane] = $missing;
+          else y[(k + j) * $width + lane] = $value_w;
+        }
+      k += run;
+    }
+    return;
+  }
   while (k < to) { /* a run of k2 within one block, at one (k1, k0) */
     const hal_i64 b = hal_div(k, row), wide = hal_min_i64(block, k2n - b * block), in = k - b * row;
     const hal_i64 tap = hal_div(in, wide), c = in - tap * wide, k1 = hal_div(tap, k0n), k0 = tap - k1 * k0n;
@@ -139,6 +159,7 @@ def pack(b: Builder, side: Side, width: int, flag: Tensor | None = None) -> Tens
         "storage": STORAGE[dtype],
         "type": kind,
         "value": value,
+        "value_w": value.replace("j * step_k", "w * step_w"),
         "missing": missing,
         "fill": fill,
         "flag_parameter": "" if flag is None else ", GLOBAL void *p_flag, hal_i64 o_flag",
