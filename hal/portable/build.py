@@ -64,6 +64,7 @@ class Builder:
         self.sources: dict[str, None] = {}
         self.steps: list[Step] = []
         self.workspace_bytes = 0
+        self.workspace_peak = 0
         self.status: int | None = None
         self.status_text = ""
 
@@ -118,6 +119,11 @@ class Builder:
         self.workspace_bytes = -(-(offset + count) // 256) * 256
         return offset
 
+    def rewind(self, offset: int) -> None:
+        """Gives back the workspace from ``offset`` on to steps yet to come: the queue runs in order."""
+        self.workspace_peak = max(self.workspace_peak, self.workspace_bytes)
+        self.workspace_bytes = offset
+
     def scratch(self, dtype: str, shape: tuple[int, ...]) -> Tensor:
         """A row-major tensor in the workspace."""
         count = 1
@@ -135,7 +141,7 @@ class Builder:
         return Workspace(self.status)
 
     def plan(self) -> Plan:
-        return Plan("\n".join(self.sources), tuple(self.steps), self.workspace_bytes, self.status, self.status_text)
+        return Plan("\n".join(self.sources), tuple(self.steps), max(self.workspace_bytes, self.workspace_peak), self.status, self.status_text)
 
     def unsupported(self, text: str) -> UnsupportedError:
         return UnsupportedError(f"[{self.op}] {text}")

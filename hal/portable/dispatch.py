@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.table import BY_NAME
-from . import data, indexing, loss, norms, optimizer, pointwise, random, reduce
+from . import convolution, data, indexing, loss, matmul, norms, optimizer, order, pointwise, pooling, random, reduce
 from .build import Builder
 from .interface import Operand, Plan, Target, UnsupportedError
 
@@ -35,6 +35,20 @@ _BY_NAME: dict[str, Planner] = {
     "scatter": indexing.scatter,
     "scatter_add": indexing.scatter_add,
     "nonzero": indexing.nonzero,
+    "matmul": matmul.matmul,
+    "conv2d": convolution.conv2d,
+    "conv2d_input_grad": convolution.conv2d_input_grad,
+    "conv2d_weight_grad": convolution.conv2d_weight_grad,
+    "max_pool2d": pooling.max_pool2d,
+    "max_pool2d_backward": pooling.max_pool2d_backward,
+    "max_pool2d_gather": pooling.max_pool2d_gather,
+    "avg_pool2d": pooling.avg_pool2d,
+    "avg_pool2d_backward": pooling.avg_pool2d_backward,
+    "adaptive_avg_pool2d": pooling.adaptive_avg_pool2d,
+    "adaptive_avg_pool2d_backward": pooling.adaptive_avg_pool2d_backward,
+    "cumsum": order.cumsum,
+    "sort": order.sort,
+    "topk": order.sort,
     "random_uniform": random.uniform,
     "random_normal": random.normal,
     "random_bernoulli": random.bernoulli,

@@ -21,44 +21,44 @@ _HEAD = 7  # numbers before the parameters in the block
 _KERNEL = """
 typedef struct { hal_i64 v[$size]; } ${name}_block;
 HAL_KERNEL($name, $tile, (${name}_block g, $parameters)) {
-  const hal_i64 per_group = g.v[1], cols = g.v[2], row_pieces = g.v[3];
-  const hal_i32 outer = (hal_i32)g.v[4], general = HAL_THREADS && g.v[5] != 0;
-  hal_i64 piece = HAL_GROUP() * per_group, row = 0, known = -1;
-  const hal_i64 end = hal_min_i64(g.v[0], piece + per_group);
+  const hal_i64 each_ = g.v[1], wide_ = g.v[2], parts_ = g.v[3];
+  const hal_i32 rank_ = (hal_i32)g.v[4], mixed_ = HAL_THREADS && g.v[5] != 0;
+  hal_i64 part_ = HAL_GROUP() * each_, row_ = 0, known_ = -1;
+  const hal_i64 end_ = hal_min_i64(g.v[0], part_ + each_);
 $declare
-  for (; piece < end; ++piece) {
-    hal_i64 col = piece, index;
-    hal_i32 m;
-    if (row_pieces > 1) { row = hal_div(piece, row_pieces); col -= row * row_pieces; } else { row = piece; col = 0; }
-    col *= $tile;
-    m = (hal_i32)hal_min_i64($tile, cols - col);
-    index = row * cols + col;
-    if (row != known && !general) {
-      hal_i64 rest = row;
+  for (; part_ < end_; ++part_) {
+    hal_i64 col_ = part_, index_;
+    hal_i32 m_;
+    if (parts_ > 1) { row_ = hal_div(part_, parts_); col_ -= row_ * parts_; } else { row_ = part_; col_ = 0; }
+    col_ *= $tile;
+    m_ = (hal_i32)hal_min_i64($tile, wide_ - col_);
+    index_ = row_ * wide_ + col_;
+    if (row_ != known_ && !mixed_) {
+      hal_i64 rest_ = row_;
       hal_i32 d;
 $reset
-      for (d = outer - 1; d >= 0; --d) {
-        const hal_i64 q = hal_div(rest, g.v[$sizes + d]), c = rest - q * g.v[$sizes + d];
-        rest = q;
+      for (d = rank_ - 1; d >= 0; --d) {
+        const hal_i64 q = hal_div(rest_, g.v[$sizes + d]), c = rest_ - q * g.v[$sizes + d];
+        rest_ = q;
 $advance
       }
-      known = row;
+      known_ = row_;
     }
-    if (general) {
-      HAL_FOR_LANES(lane, m) {
-        hal_i64 rest = index + lane;
+    if (mixed_) {
+      HAL_FOR_LANES(lane, m_) {
+        hal_i64 rest_ = index_ + lane;
         hal_i32 d;
 $lane_reset
-        for (d = outer - 1; d >= 0; --d) {
-          const hal_i64 q = hal_div(rest, g.v[$sizes + d]), c = rest - q * g.v[$sizes + d];
-          rest = q;
+        for (d = rank_ - 1; d >= 0; --d) {
+          const hal_i64 q = hal_div(rest_, g.v[$sizes + d]), c = rest_ - q * g.v[$sizes + d];
+          rest_ = q;
 $lane_advance
         }
       }
     }
 $loads
-    HAL_FOR_LANES(lane, m) {
-      const hal_i64 i = index + lane;
+    HAL_FOR_LANES(lane, m_) {
+      const hal_i64 i = index_ + lane;
 $open
       (void)i;
       {
@@ -71,15 +71,15 @@ $stores
 }
 """
 
-_LOAD = """    if (g.v[6] >> $k & 1) { HAL_FOR_LANES(lane, m) HAL_V(v_$n) = $immediate; }
-    else if (general) { HAL_FOR_LANES(lane, m) HAL_V(v_$n) = $at_lane; }
-    else if (step_$n == 1) { HAL_FOR_LANES(lane, m) HAL_V(v_$n) = $at_unit; }
-    else if (step_$n == 0) { const $register same = $at_same; HAL_FOR_LANES(lane, m) HAL_V(v_$n) = same; }
-    else { HAL_FOR_LANES(lane, m) HAL_V(v_$n) = $at_step; }"""
+_LOAD = """    if (g.v[6] >> $k & 1) { HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $immediate; }
+    else if (mixed_) { HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $at_lane; }
+    else if (step_$n == 1) { HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $at_unit; }
+    else if (step_$n == 0) { const $register same = $at_same; HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = same; }
+    else { HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $at_step; }"""
 
-_STORE = """    if (general) { HAL_FOR_LANES(lane, m) x_$n[HAL_V(at_$n)] = $value; }
-    else if (step_$n == 1) { HAL_FOR_LANES(lane, m) x_$n[base_$n + col + lane] = $value; }
-    else { HAL_FOR_LANES(lane, m) x_$n[base_$n + (col + lane) * step_$n] = $value; }"""
+_STORE = """    if (mixed_) { HAL_FOR_LANES(lane, m_) x_$n[HAL_V(at_$n)] = $value; }
+    else if (step_$n == 1) { HAL_FOR_LANES(lane, m_) x_$n[base_$n + col_ + lane] = $value; }
+    else { HAL_FOR_LANES(lane, m_) x_$n[base_$n + (col_ + lane) * step_$n] = $value; }"""
 
 
 def _text(
@@ -117,14 +117,14 @@ def _text(
             register=register(dtype),
             immediate=immediate(dtype, f"o_{n}"),
             at_lane=load(dtype, f"x_{n}[HAL_V(at_{n})]"),
-            at_unit=load(dtype, f"x_{n}[base_{n} + col + lane]"),
+            at_unit=load(dtype, f"x_{n}[base_{n} + col_ + lane]"),
             at_same=load(dtype, f"x_{n}[base_{n}]"),
-            at_step=load(dtype, f"x_{n}[base_{n} + (col + lane) * step_{n}]"),
+            at_step=load(dtype, f"x_{n}[base_{n} + (col_ + lane) * step_{n}]"),
         )
         for k, (n, dtype) in enumerate(inputs)
     ]
     opened = [f"      const {register(dtype)} {n} = HAL_V(v_{n});" for n, dtype in inputs]
-    opened += [f"      GLOBAL const {STORAGE[dtype]} *const {n} = x_{n} + (general ? HAL_V(at_{n}) : base_{n} + (col + lane) * step_{n});" for n, dtype in raw]
+    opened += [f"      GLOBAL {STORAGE[dtype]} *const {n} = x_{n} + (mixed_ ? HAL_V(at_{n}) : base_{n} + (col_ + lane) * step_{n});" for n, dtype in raw]
     opened += [f"      {register(dtype)} {n};" for n, dtype in outputs]
     stores = [render(_STORE, n=n, value=store(dtype, f"HAL_V(v_{n})")) for n, dtype in outputs]
     parameters = [f"GLOBAL void *p_{n}, hal_i64 o_{n}" for n, _ in tensors] + scalars
@@ -168,7 +168,7 @@ def elementwise(
 
     ``body``: statements that set each output's name (a value of its compute type) from the inputs' names; also in scope: ``i``, the
     row-major number of the element, ``params`` (hal_i64) and ``immediates`` (name, dtype, argument).
-    ``raw``: operands that the body reads itself: the name is a pointer to the place that the element's coordinates lead to.
+    ``raw``: operands that the body reads itself: the name is a pointer to the place that the element's coordinates lead to (it may write there too).
     ``status``: where ``hal_raise(status, index)`` in the body reports to (`Builder.raises`).
     ``preamble``: functions that the body calls. ``work``: roughly how many operations the body has (splits the work finer).
     """

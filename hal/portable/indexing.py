@@ -128,6 +128,20 @@ def scatter_add(b: Builder) -> None:
     elementwise(b, f"chains_{out.dtype}", out.shape, named, [("out", out)], f"        {final}\n        out = {last};")
 
 
+def chain_lines(b: Builder, src: Tensor, index: Tensor, total: Tensor, axis: int, status: Argument) -> None:
+    """total[…, index, …] += src along an axis, in ascending order, unbroken chains in total's dtype (a float)."""
+    value = load(src.dtype, "x_src[HAL_V(at_src) + i * step_src]")
+    body = f"""
+  for (i = 0; i < length; ++i)
+    HAL_FOR_LANES(lane, m) {{
+      const hal_i64 to = x_index[HAL_V(at_index) + i * step_index];
+      if (to < 0 || to >= limit) hal_raise(status, to);
+      else x_total[HAL_V(at_total) + to * step_total] = x_total[HAL_V(at_total) + to * step_total] + {value};
+    }}"""
+    tensors = [("index", index), ("src", src), ("total", total)]
+    _lines(b, f"chains_{src.dtype}", tensors, axis, index.shape, total.shape[axis], body, status)
+
+
 _COUNT = """
 HAL_KERNEL(hal_nonzero_scan, 1, (GLOBAL void *p_count, hal_i64 o_count, hal_i64 blocks)) {
   GLOBAL hal_i64 *count = HAL_PTR(hal_i64, p_count, o_count);

@@ -167,6 +167,7 @@ def check(runner: Any, op: str, dtypes: tuple[str, ...] | None = None, one_in: i
         for case in cases(op, dtype)
         if hashlib.sha256(case.id.encode()).digest()[1] % one_in == 0
     ]
+    assert bound, f"[{op}] no cases"
     plans = [b.plan(runner.target) for b in bound]
     module = runner.compile(plans)
     messages = []
