@@ -172,6 +172,7 @@ def _print_device(console: Console, device: dict[str, Any], list_ops: bool) -> N
         ("capabilities", ", ".join(properties.get("capabilities", [])) or "none"),
         ("memory", f"{_gib(memory['free'])} free of {_gib(memory['total'])}"),
         ("ops × dtypes", ", ".join(f"{counts[kind]} {label}" for kind, label in labels.items())),
+        *device["facts"].items(),
         ("allocator", ", ".join(f"{k} {v}" for k, v in device["allocator"].items())),
         ("executables", ", ".join(f"{k} {v}" for k, v in device["executable_cache"].items())),
     ]

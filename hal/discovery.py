@@ -4,7 +4,8 @@ Finding is not loading: `discover` only registers paths. Sources, in order:
 
 1. entry points of the group ``hal.plugins``: name = the plugin's id, value = a `hal.plugin.Plugin` (the class or an instance), a string
    (the library's path), or a callable without arguments that returns one of these;
-2. packages in the namespace package ``devices`` that have a ``library_path`` and no entry point: a source tree that isn't installed;
+2. packages in the namespace package ``devices`` that have a ``library_path`` or a ``plugin`` (the same kinds of value) and no entry point:
+   a source tree that isn't installed;
 3. ``HAL_PLUGIN_PATH``, read by the runtime: libraries and folders of libraries, separated by ``:``.
 """
 
@@ -58,7 +59,7 @@ def discover() -> None:
         _register(point.name, f"entry point {point.name} = {point.value}", point.load)
     for module_name in _undescribed_packages(described):
         plugin_id = module_name.rpartition(".")[2]
-        _register(plugin_id, f"package {module_name}", lambda name=module_name: importlib.import_module(name).library_path)
+        _register(plugin_id, f"package {module_name}", lambda name=module_name: _offer(importlib.import_module(name)))
     global _found
     _found = [record["id"] for record in _core.plugin_records(load=False)]
     for callback in _subscribers:
@@ -79,13 +80,17 @@ def _undescribed_packages(described: set[str]) -> Iterator[str]:
         return
     for module in pkgutil.iter_modules(namespace.__path__):
         name = f"{NAMESPACE}.{module.name}"
-        if module.ispkg and name not in described and _has_library_path(name):
+        if module.ispkg and name not in described and _is_plugin(name):
             yield name
 
 
-def _has_library_path(name: str) -> bool:
+def _offer(module: Any) -> Any:
+    return getattr(module, "library_path", None) or getattr(module, "plugin", None)
+
+
+def _is_plugin(name: str) -> bool:
     try:
-        return hasattr(importlib.import_module(name), "library_path")
+        return _offer(importlib.import_module(name)) is not None
     except Exception:  # listed as unavailable with the exception's text by _register
         return True
 

@@ -59,8 +59,10 @@ class Image:
         return {key: n for n, program in enumerate(self.programs) for key in program.kernels}
 
 
-def pack(identity: Identity, sources: str, programs: list[tuple[bytes, Mapping[str, Mapping[str, Any]]]], failed: Mapping[str, str]) -> bytes:
-    """The file's content."""
+def pack(
+    identity: Identity, sources: str, programs: list[tuple[bytes, Mapping[str, Mapping[str, Any]]]], failed: Mapping[str, str]
+) -> bytes:
+    """The file's content. programs: (binary, {key: {kernel: types}})."""
     header = {
         "platform": identity.platform,
         "device": identity.device,
@@ -115,7 +117,9 @@ def read(path: str | os.PathLike[str], expected: Identity | None = None) -> Imag
     file = Path(path)
     image = unpack(file.read_bytes(), file.name, str(file))
     if expected is not None and image.identity != expected:
-        raise ImageError(f"[fpga image] {file}: it was built for {image.identity}, expected {expected}; build it again with 'hal fpga build'")
+        raise ImageError(
+            f"[fpga image] {file}: it was built for {image.identity}, expected {expected}; build it again with 'hal fpga build'"
+        )
     return image
 
 

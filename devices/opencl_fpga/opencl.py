@@ -40,7 +40,7 @@ def load() -> Any:
 
 @lru_cache(maxsize=1)
 def find_devices() -> tuple[Any, ...]:
-    """All OpenCL devices, accelerators first, then GPUs, then CPUs. HAL_OPENCL_PLATFORM: only platforms whose name or version has this text.
+    """All OpenCL devices: accelerators first, then GPUs, then CPUs. HAL_OPENCL_PLATFORM: only platforms with this text in name or version.
 
     Raises `hal.UnavailableError` if there is none.
     """

@@ -75,7 +75,8 @@ class Compiled(hal.Plugin):
     def compile(self, device: Any, source: str, kernels: Sequence[str]) -> Mapping[str, Any]:
         """A shared library per source, kept under the hash of all that it depends on."""
         version = subprocess.run([str(self.compiler), "-v"], capture_output=True, text=True, check=True).stderr
-        cpu = subprocess.run([str(self.compiler), "-march=native", "-dM", "-E", "-x", "c", os.devnull], capture_output=True, check=True).stdout
+        macros = [str(self.compiler), "-march=native", "-dM", "-E", "-x", "c", os.devnull]
+        cpu = subprocess.run(macros, capture_output=True, check=True).stdout
         key = hashlib.sha256("\0".join([source, *FLAGS, version]).encode() + cpu).hexdigest()
         library = self.folder / f"{key}.so"
         if not library.exists():

@@ -94,6 +94,10 @@ class Plugin:
         """Address at which the host may access the memory while nothing else does. Default: not host visible."""
         self._missing("host_address")
 
+    def facts(self, device: Any) -> Mapping[str, str]:
+        """What `hal doctor` shows of a device beside what it knows: name -> text."""
+        return {}
+
     # --- queues of the device: for one that works asynchronously ------------------------------------------------------------------------
     # Default: hooks run one after another on the thread that submits, and ``stream`` is the device's object. With `record`, hooks only
     # submit; then `marker_done` and `wait_marker` are required too.
@@ -147,6 +151,13 @@ class Plugin:
         from .. import portable
 
         return portable.Target(self.portable_target)
+
+    def program(self, device: Any, key: str, kernels: Sequence[str]) -> Mapping[str, Any] | None:
+        """What `compile` would give for the source with this key (``hal.portable.Plan.key``) if it has been built ahead of time, else None.
+
+        A device whose flow has no online compiler raises `hal.UnsupportedError` instead of None.
+        """
+        return None
 
     def check_status(self, stream: Any, text: str, args: tuple[Any, ...]) -> None:
         """Runs after a kernel that checks indices. Default: waits, and raises if one was out of range. args: the place of two 64-bit

@@ -55,8 +55,10 @@ class Library:
             key = (id(device), plan.key)
             if key not in self._programs:
                 names = sorted({step.kernel for step in plan.steps})
-                source = portable.prelude(target) + plan.source
-                self._programs[key] = self._plugin.compile(device, source, names)
+                found = self._plugin.program(device, plan.key, names)
+                if found is None:
+                    found = self._plugin.compile(device, portable.prelude(target) + plan.source, names)
+                self._programs[key] = found
                 if missing := [name for name in names if name not in self._programs[key]]:
                     raise KeyError(f"compile() gave no kernel {missing[0]!r}")
             return self._programs[key]

@@ -15,6 +15,17 @@ OPTIONAL = (
 )  # fmt: skip
 
 
+_opened: dict[tuple[str, int], tuple[Plugin, Any]] = {}
+
+
+def facts(plugin_id: str, ordinal: int) -> dict[str, str]:
+    """What a plugin written in Python tells `hal doctor` of a device that is open; nothing of others."""
+    if (plugin_id, ordinal) not in _opened:
+        return {}
+    plugin, device = _opened[plugin_id, ordinal]
+    return dict(plugin.facts(device))
+
+
 def register_plugin(plugin: type[Plugin] | Plugin) -> Plugin:
     """Makes the devices of a plugin written in Python known to this process; the entry-point group ``hal.plugins`` does it for packages.
 
@@ -54,4 +65,5 @@ def register(plugin: Plugin, origin: str) -> None:
     hooks: dict[str, Any] = {name: getattr(plugin, name) for name in REQUIRED}
     hooks.update({name: getattr(plugin, name) for name in OPTIONAL if plugin._overrides(name)})
     hooks["prepare"] = plugin._prepare
+    hooks["open"] = lambda ordinal, options: _opened.setdefault((plugin.id, ordinal), (plugin, plugin.open(ordinal, options)))[1]
     _core.register_python_plugin(plugin.id, plugin.version, hooks, rows, origin)
