@@ -56,10 +56,12 @@ def discover() -> None:
     described = set()
     for point in _entry_points():
         described.add(point.value.partition(":")[0])
-        _register(point.name, f"entry point {point.name} = {point.value}", point.load)
+        _register(point.name, f"entry point {point.name} = {point.value}", point.load, point.value)
     for module_name in _undescribed_packages(described):
         plugin_id = module_name.rpartition(".")[2]
-        _register(plugin_id, f"package {module_name}", lambda name=module_name: _offer(importlib.import_module(name)))
+        _register(
+            plugin_id, f"package {module_name}", lambda name=module_name: _offer(importlib.import_module(name)), f"{module_name}:plugin"
+        )
     global _found
     _found = [record["id"] for record in _core.plugin_records(load=False)]
     for callback in _subscribers:
@@ -95,14 +97,14 @@ def _is_plugin(name: str) -> bool:
         return True
 
 
-def _register(plugin_id: str, origin: str, load: Any) -> None:
+def _register(plugin_id: str, origin: str, load: Any, source: str) -> None:
     """A plugin that can't even be registered is listed with the reason; it must not harm the others."""
     try:
         value = load()
         if callable(value):
             value = value()
         if isinstance(value, Plugin):
-            registration.register(value, origin)
+            registration.register(value, origin, source.partition(" ")[0])
             return
         path = os.fspath(value)
     except Exception as error:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from .. import _core
+from . import probe
 from .base import Plugin
 
 REQUIRED = ("devices", "open", "close", "alloc", "free", "copy_from_host", "copy_to_host", "copy")
@@ -42,8 +43,11 @@ def register_plugin(plugin: type[Plugin] | Plugin) -> Plugin:
     return instance
 
 
-def register(plugin: Plugin, origin: str) -> None:
-    """As `register_plugin`, without a look at ids that others have: the runtime tells the user to choose."""
+def register(plugin: Plugin, origin: str, source: str = "") -> None:
+    """As `register_plugin`, without a look at ids that others have: the runtime tells the user to choose.
+
+    source: "module:attribute" where a child process finds the plugin, to probe it; "": it isn't probed.
+    """
     who = f"[plugin {plugin.id or type(plugin).__name__}]"
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", plugin.id):
         raise ValueError(f"{who} its id is {plugin.id!r}, expected [a-z][a-z0-9_]*, at most 64 characters")
@@ -66,4 +70,6 @@ def register(plugin: Plugin, origin: str) -> None:
     hooks.update({name: getattr(plugin, name) for name in OPTIONAL if plugin._overrides(name)})
     hooks["prepare"] = plugin._prepare
     hooks["open"] = lambda ordinal, options: _opened.setdefault((plugin.id, ordinal), (plugin, plugin.open(ordinal, options)))[1]
+    if source:
+        hooks["devices"] = probe.guarded(plugin.devices, source)
     _core.register_python_plugin(plugin.id, plugin.version, hooks, rows, origin)
