@@ -130,13 +130,24 @@ def compile_entries(index: int, entries: Iterable[Entry], progress: Progress | N
 def entries_of_ops(index: int, ops: Sequence[str] | None) -> list[Entry]:
     """The library's sources for these ops, or all of them. Raises ValueError for an unknown op."""
     from hal.ops.table import BY_NAME
+    from hal.portable import catalogue
 
-    if ops and (unknown := [op for op in ops if op not in BY_NAME]):
+    goal = target(find_devices()[index])
+    if not ops:
+        return list(portable.library(goal))
+    if unknown := [op for op in ops if op not in BY_NAME]:
         import difflib
 
         near = difflib.get_close_matches(unknown[0], list(BY_NAME), 3)
         raise ValueError(f"[fpga build] unknown op {unknown[0]!r}" + (f": nearest {', '.join(near)}" if near else ""))
-    return list(portable.library(target(find_devices()[index]), ops=ops))
+    found: dict[str, Entry] = {}
+    for op in map(BY_NAME.__getitem__, ops):
+        for dtype in op.dtypes:
+            for operands, attributes in catalogue.representatives(op, dtype):
+                if goal.f64 or not any(o is not None and o.dtype == "f64" for o in operands):
+                    plan = portable.plan(op.name, operands, attributes, goal)
+                    found[plan.key] = (plan.key, plan.source, catalogue.signatures(plan.source))
+    return list(found.values())
 
 
 def cache_folder() -> Path:

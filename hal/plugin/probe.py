@@ -1,7 +1,7 @@
 """The first load of a plugin written in Python happens in a child process too: a driver that crashes, exits or hangs in `devices` is
 reported, not suffered. Its module itself is imported here, so it should import its driver late, in `devices`.
 
-Verdicts are cached by the module's path, size and time, beside those of native plugins; HAL_PROBE_CACHE and HAL_PROBE_TIMEOUT hold here too.
+Verdicts are cached by the module's path, size and time, beside those of native plugins; HAL_PROBE_CACHE and HAL_PROBE_TIMEOUT hold too.
 
     python -m hal.plugin.probe module:attribute        (the child)
 """
@@ -69,7 +69,8 @@ def _run(source: str) -> str:
     if done.stdout.endswith("answered\n"):
         return ""
     said = (done.stderr.strip().splitlines() or [""])[-1]
-    how = f"crashed with {signal.Signals(-done.returncode).name}" if done.returncode < 0 else f"ended the process with code {done.returncode}"
+    code = done.returncode
+    how = f"crashed with {signal.Signals(-code).name}" if code < 0 else f"ended the process with code {code}"
     return f"its hook devices {how} (probed in a child process)" + (f"; it said: {said}" if said else "")
 
 
