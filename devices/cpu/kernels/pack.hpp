@@ -58,25 +58,42 @@ void pack_panel(T *dst, const S *src, int64_t across, int64_t along, int count, 
     }
     return;
   }
-  if (along == 1) {
-    static const S zeros[L] = {};
+#ifdef CPU_VECTOR_AVX2
+  constexpr bool masked = std::is_same_v<S, float>;
+#else
+  constexpr bool masked = false;
+#endif
+  if (along == 1 || (masked && along == 2)) {
+    static const S zeros[2 * L] = {};
     const S *row[Parts * L];
     int64_t step[Parts * L];
     for (int p = 0; p < Parts * L; ++p) {
       row[p] = p < count ? src + p * across : zeros;
-      step[p] = p < count ? 1 : 0;
+      step[p] = p < count ? along : 0;
     }
-    for (; k + L <= depth; k += L) {
+    // L rows of the panel at a time, of which `rows` are wanted. Ascending k: where Width is no multiple of L, the next row overwrites what
+    // this one stored too much.
+    const auto columns = [&](int rows, auto &&load) {
       typename V::reg t[Parts][L];
       for (int h = 0; h < Parts; ++h) {
 #pragma GCC unroll 8
-        for (int i = 0; i < L; ++i) t[h][i] = V::load(row[h * L + i] + k * step[h * L + i]);
+        for (int i = 0; i < L; ++i) t[h][i] = load(row[h * L + i] + k * step[h * L + i]);
         V::transpose(t[h]);
       }
-      // Ascending k: where Width is no multiple of L, the next row overwrites what this one stored too much.
-#pragma GCC unroll 8
-      for (int i = 0; i < L; ++i)
+      for (int i = 0; i < rows; ++i)
         for (int h = 0; h < Parts; ++h) V::store(dst + (k + i) * Width + h * L, t[h][i]);
+    };
+    if (along == 1) {
+      for (; k + L <= depth; k += L) columns(L, [](const S *p) { return V::load(p); });
+    }
+    if constexpr (masked) {
+      if (along == 2) {
+        for (; k + L < depth; k += L) columns(L, [](const S *p) { return V::load_even(p); });
+      } else if (k < depth) {
+        const int rest = int(depth - k);
+        columns(rest, [rest](const S *p) { return V::load_first(p, rest); });
+        k = depth;
+      }
     }
   }
   for (; k < depth; ++k) {
