@@ -102,14 +102,10 @@ class FloatMatmul final : public Kernel {
     T *ap = a_panels.get<T>(depth_max * ceil_div(std::min(m1 - m0, kBlockRows), MR) * MR);
     for (int64_t chunk = chunk0; chunk < chunk1; ++chunk) {
       const int64_t k0 = chunk * kChunk, depth = std::min(s_.k - k0, kChunk);
-      for (int64_t j = n0; j < n1; j += NR<T>)
-        pack_panel<NR<T>>(bp + (j - n0) * depth, b + k0 * s_.b_k + j * s_.b_column, s_.b_column, s_.b_k,
-                          int(std::min<int64_t>(n1 - j, NR<T>)), depth);
+      pack_panels<NR<T>>(bp, b + k0 * s_.b_k + n0 * s_.b_column, s_.b_column, s_.b_k, n1 - n0, depth);
       for (int64_t mb = m0; mb < m1; mb += kBlockRows) {
         const int64_t me = std::min(m1, mb + kBlockRows);
-        for (int64_t i = mb; i < me; i += MR)
-          pack_panel<MR>(ap + (i - mb) * depth, a + k0 * s_.a_k + i * s_.a_row, s_.a_row, s_.a_k, int(std::min<int64_t>(me - i, MR)),
-                         depth);
+        pack_panels<MR>(ap, a + k0 * s_.a_k + mb * s_.a_row, s_.a_row, s_.a_k, me - mb, depth);
         for (int64_t j = n0; j < n1; j += NR<T>)
           for (int64_t i = mb; i < me; i += MR)
             tile(int(std::min<int64_t>(me - i, MR)), int(std::min<int64_t>(n1 - j, NR<T>)), depth, ap + (i - mb) * depth,
