@@ -150,7 +150,7 @@ def library_image(index: int) -> image.Image:
 
     Another process that is building it is waited for. A cache that can't be written costs a warning, and the build once per process.
     """
-    path = build.cached_path(index)
+    path = build.cached_path(index)  # the sources' hash is part of the name
     expected = identity(find_devices()[index])
     if path.is_file():
         try:
@@ -184,11 +184,20 @@ def build_library(index: int, ops: Sequence[str] | None = None, keys: Sequence[s
     if keys is not None:
         entries = [entry for entry in entries if entry[0] in set(keys)]
     console = Console(stderr=True)
-    console.print(f"hal: building the kernels of {identity(find_devices()[index])}, once: {len(entries)} sources", markup=False)
+    console.print(f"hal: building the kernels of {identity(find_devices()[index])}, once: {len(entries)} sources", markup=False, soft_wrap=True)
     columns = (TextColumn("image"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("image", total=len(entries))
-        return build.compile_entries(index, entries, lambda done, total: bar.update(task, completed=done, total=total))
+        told = 0
+
+        def progress(done: int, total: int) -> None:
+            nonlocal told
+            bar.update(task, completed=done)
+            if not console.is_terminal and 10 * done // total > told:  # a log gets ten lines
+                told = 10 * done // total
+                console.print(f"hal: {done} of {total} sources", markup=False)
+
+        return build.compile_entries(index, entries, progress)
 
 
 def _say(text: str) -> None:

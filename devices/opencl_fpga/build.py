@@ -74,7 +74,7 @@ class _Child:
 def compile_entries(index: int, entries: Iterable[Entry], progress: Progress | None = None, jobs: int | None = None) -> bytes:
     """The content of an image for OpenCL device number ``index``. Sources that don't compile are listed in it, with the reason."""
     device = find_devices()[index]
-    prelude = portable.prelude(target(device))
+    prelude, sources = portable.prelude(target(device)), sources_hash()
     unique = list({key: (key, source, kernels) for key, source, kernels in entries}.values())
     work: queue.SimpleQueue[list[Entry]] = queue.SimpleQueue()
     for start in range(0, len(unique), BATCH):
@@ -124,7 +124,7 @@ def compile_entries(index: int, entries: Iterable[Entry], progress: Progress | N
     if errors:
         raise errors[0]
     programs.sort(key=lambda p: min(p[1]))  # the order of completion is chance
-    return image.pack(identity(device), sources_hash(), programs, failed)
+    return image.pack(identity(device), sources, programs, failed)
 
 
 def entries_of_ops(index: int, ops: Sequence[str] | None) -> list[Entry]:
