@@ -60,8 +60,9 @@ class Board:
         self._keys: list[dict[str, int]] = []
         self.current = -1
         self._used: set[str] = set()
-        if record := os.environ.get("HAL_FPGA_RECORD"):
-            atexit.register(self._write_used, record)
+        self._record = os.environ.get("HAL_FPGA_RECORD", "")
+        if self._record:
+            atexit.register(self._write_used, self._record)
         paths, reconfigure = os.environ.get("HAL_FPGA_IMAGE", ""), os.environ.get("HAL_FPGA_RECONFIGURE_MS", "0")
         for option in filter(None, options.split("&")):
             name, _, value = option.partition("=")
@@ -87,6 +88,8 @@ class Board:
     def images(self) -> list[image.Image]:
         """The device's images; finds or builds the library's if none was given."""
         with self._lock:
+            if self._images is None and self._record:
+                self._use([])  # what is wanted is noted, and runs on the host
             if self._images is None:
                 self._use([library_image(self.index)])
             assert self._images is not None
@@ -105,11 +108,11 @@ class Board:
         """The kernels of a source, from the image that is loaded if it has them. Raises `hal.UnsupportedError`: they are in none."""
         images = self.images()
         with self._lock:
+            self._used.add(key)
             order = sorted(range(len(images)), key=lambda n: (n != self.current, n))
             for number in order:
                 program = self._keys[number].get(key)
                 if program is not None:
-                    self._used.add(key)
                     manifest = images[number].programs[program].kernels[key]
                     return {name: Kernel(self, number, program, name, manifest[name]) for name in names}
             failed = [i.failed[key] for i in images if key in i.failed]

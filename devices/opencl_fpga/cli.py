@@ -24,7 +24,7 @@ def _fail(error: Exception | str) -> typer.Exit:
 
 
 def _recorded_keys(script: list[str]) -> list[str]:
-    """Runs a script and tells which of the library's sources it used."""
+    """Runs a script and tells which of the library's sources it wants. Without an image its ops run on the host meanwhile."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "keys.json"
         done = subprocess.run([sys.executable, *script], env={**os.environ, "HAL_FPGA_RECORD": str(file)}, check=False)
