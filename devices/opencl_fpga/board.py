@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import sys
@@ -13,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import hal
-from hal import portable
 
 from . import build, image
 from .opencl import find_devices, identity, load
@@ -162,20 +162,19 @@ def library_image(index: int) -> image.Image:
             _say(f"{error}")
     from filelock import FileLock
 
+    content = b""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{path}.lock"):
             if path.is_file():  # another process has built it meanwhile
-                try:
+                with contextlib.suppress(image.ImageError):
                     return image.read(path, expected)
-                except image.ImageError:
-                    pass
             content = build_library(index)
             image.write(path, content)
             return image.unpack(content, path.name, str(path))
     except OSError as error:
-        _say(f"the cache {path.parent} can't be written ({error}): the image is built for this process only; HAL_FPGA_CACHE names another")
-        return image.unpack(build_library(index), "library (not kept)")
+        _say(f"the cache {path.parent} can't be written ({error}): the image serves this process only; HAL_FPGA_CACHE names another place")
+        return image.unpack(content or build_library(index), "library (not kept)")
 
 
 def build_library(index: int, ops: Sequence[str] | None = None, keys: Sequence[str] | None = None) -> bytes:
@@ -207,4 +206,4 @@ def _say(text: str) -> None:
     print(f"hal: {text}", file=sys.stderr)
 
 
-__all__ = ["Board", "Kernel", "Statistics", "build_library", "library_image", "portable"]
+__all__ = ["Board", "Kernel", "Statistics", "build_library", "library_image"]
