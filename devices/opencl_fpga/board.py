@@ -186,7 +186,8 @@ def build_library(index: int, ops: Sequence[str] | None = None, keys: Sequence[s
     if keys is not None:
         entries = [entry for entry in entries if entry[0] in set(keys)]
     console = Console(stderr=True)
-    console.print(f"hal: building the kernels of {identity(find_devices()[index])}, once: {len(entries)} sources", markup=False, soft_wrap=True)
+    text = f"hal: building the kernels of {identity(find_devices()[index])}, once: {len(entries)} sources"
+    console.print(text, markup=False, soft_wrap=True)
     columns = (TextColumn("image"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("image", total=len(entries))

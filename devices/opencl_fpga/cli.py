@@ -89,3 +89,35 @@ def info_command(file: Annotated[Path, typer.Argument(help="An image file.")]) -
             for name, types in kernels.items():
                 table.add_row(name, ", ".join(types))
     Console(soft_wrap=True).print(table)
+
+
+@app.command("report", epilog="Examples:  hal fpga report --op matmul   |   hal fpga report --board u280 --op softmax --op exp")
+def report_command(
+    op: Annotated[list[str], typer.Option("--op", help="An op of the table; may be repeated.")],
+    board: Annotated[str, typer.Option("--board", help="u50, u280 or u250.")] = "u50",
+    device: _Device = 0,
+) -> None:
+    """ESTIMATE what kernels would take of an FPGA board. Nothing is synthesised: see devices/opencl_fpga/report.py."""
+    import hal
+    from hal import portable
+
+    from . import build
+    from .opencl import find_devices
+    from .report import BOARDS, CLOCK_MHZ, estimate
+
+    try:
+        if board not in BOARDS:
+            raise ValueError(f"[fpga report] unknown board {board!r}: expected one of {', '.join(BOARDS)}")
+        prelude = portable.prelude(build.target(find_devices()[device]))
+        entries = build.entries_of_ops(device, op)
+    except (ValueError, hal.Error) as error:
+        raise _fail(error) from None
+    profile = BOARDS[board]
+    table = Table("kernel", "interval", "LUT", "FF", "DSP", "BRAM", "of the board", "limited by", box=None)
+    for _, source, _ in entries:
+        for e in estimate(prelude, source, profile):
+            share = max(e.lut / profile.lut, e.ff / profile.ff, e.dsp / profile.dsp, e.bram / profile.bram)
+            table.add_row(e.kernel, str(e.interval), f"{e.lut:,}", f"{e.ff:,}", f"{e.dsp:,}", f"{e.bram:.0f}", f"{share:.1%}", e.limit)
+    console = Console(soft_wrap=True)
+    console.print(f"ESTIMATE, not synthesised: one copy of each kernel on {profile.name} at {CLOCK_MHZ:.0f} MHz", markup=False)
+    console.print(table)
