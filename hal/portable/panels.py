@@ -236,9 +236,9 @@ $group_add
 """
 
 _THREADS = """
+  HAL_SHARED($type, sa, 1024);
+  HAL_SHARED($type, sb, 1024);
   {
-    HAL_SHARED($type, sa, 1024);
-    HAL_SHARED($type, sb, 1024);
     const hal_i32 t = HAL_LANE(), tr = t / 16, tc = t % 16;
     for (; panel < end; ++panel) {
       GLOBAL const $type *a = a_all + panel * depth * 64, *b = b_all;
