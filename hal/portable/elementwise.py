@@ -168,6 +168,7 @@ def elementwise(
 
     ``body``: statements that set each output's name (a value of its compute type) from the inputs' names; also in scope: ``i``, the
     row-major number of the element, ``params`` (hal_i64) and ``immediates`` (name, dtype, argument).
+    An empty ``shape`` adds the kernel without a launch.
     ``raw``: operands that the body reads itself: the name is a pointer to the place that the element's coordinates lead to (it may write there too).
     ``status``: where ``hal_raise(status, index)`` in the body reports to (`Builder.raises`).
     ``preamble``: functions that the body calls. ``work``: roughly how many operations the body has (splits the work finer).
@@ -175,7 +176,7 @@ def elementwise(
     everything = [*inputs, *raw, *outputs]
     tensors = [t for _, t in everything]
     count = prod(shape)
-    strides = [broadcast(t.shape, t.strides, shape) for t in tensors]
+    strides = [broadcast(t.shape, t.strides, shape) if count else (0,) * len(shape) for t in tensors]
     sizes, steps = collapse(shape, strides)
     rank = 8 if len(sizes) <= 8 else 16
     params = params or {}

@@ -44,8 +44,9 @@ def _scan(b: Builder, x: Tensor, out: Tensor, a: str) -> None:
         for (j = 0; j < m; ++j) s = {_plus(a, "s", value)};
         total = s;"""
     scanned = b.scratch(a, shape)
+    label = f"totals_{x.dtype}"
+    elementwise(b, label, shape if blocks > 1 else (0,), [], [("total", totals)], sums, raw=[("x", _blocks(x, blocks))], params=params, work=64)
     if blocks > 1:
-        elementwise(b, f"totals_{x.dtype}", shape, [], [("total", totals)], sums, raw=[("x", _blocks(x, blocks))], params=params, work=64)
         _scan(b, totals, scanned, a)
     written = _plus(a, "before", "s")
     result = store(out.dtype, f"(k > 0 ? {written} : s)")
@@ -62,7 +63,10 @@ def _scan(b: Builder, x: Tensor, out: Tensor, a: str) -> None:
 
 def cumsum(b: Builder) -> None:
     x, out = _last(b, b.input(0)), _last(b, b.output(0))
-    _scan(b, x, out, accumulator(x.dtype))
+    a = accumulator(x.dtype)
+    nothing = b.scratch(a, (0,))
+    _scan(b, nothing, nothing, a)  # the kernels of longer rows belong to the key, whatever the length
+    _scan(b, x, out, a)
 
 
 def _key(dtype: str) -> str:

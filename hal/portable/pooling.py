@@ -6,6 +6,7 @@ from .build import Builder, Tensor, guarded
 from .data import copy_tensor
 from .elementwise import elementwise
 from .indexing import chain_lines
+from .interface import Operand
 from .reduce import kind, reduce
 from .types import compute, load, rounded
 
@@ -55,6 +56,8 @@ def max_pool2d(b: Builder) -> None:
 def _flat(b: Builder, t: Tensor) -> Tensor:
     """(N, C, H, W) as (N, C, H·W), copied if its strides don't allow it."""
     n, c, h, w = t.shape
+    nothing = Tensor(t.argument, Operand(t.dtype, (0,)))
+    copy_tensor(b, nothing, nothing)  # belongs to the key, needed or not
     if h > 1 and w > 1 and t.strides[2] != w * t.strides[3]:
         dense = b.scratch(t.dtype, t.shape)
         copy_tensor(b, t, dense)
