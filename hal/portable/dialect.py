@@ -23,12 +23,20 @@ from .interface import Target
 
 _COMMON = r"""
 #define HAL_PTR(T, p, bytes) ((GLOBAL T *)((GLOBAL hal_u8 *)(p) + (bytes)))
+/* A loop that isn't worth vectorising: saves the compiler's time. */
+#if defined(__clang__) && !HAL_THREADS
+#define HAL_SCALAR_LOOP _Pragma("clang loop vectorize(disable) unroll(disable)")
+#else
+#define HAL_SCALAR_LOOP
+#endif
 #if HAL_THREADS
+#define HAL_RAW(at, place) (mixed_ ? at : (place))
 #define HAL_FOR_LANES(lane, n) for (hal_i32 lane = HAL_LANE(); lane < (hal_i32)(n); lane += HAL_LANE_COUNT())
 #define HAL_LANE_VAR(T, v, lanes) T v
 #define HAL_V(v) v
 #define HAL_ONE_LANE if (HAL_LANE() == 0)
 #else
+#define HAL_RAW(at, place) (place)
 #define HAL_FOR_LANES(lane, n) for (hal_i32 lane = 0; lane < (hal_i32)(n); ++lane)
 #define HAL_LANE_VAR(T, v, lanes) T v[lanes]
 #define HAL_V(v) v[lane]

@@ -44,6 +44,7 @@ $advance
       }
       known_ = row_;
     }
+#if HAL_THREADS
     if (mixed_) {
       HAL_FOR_LANES(lane, m_) {
         hal_i64 rest_ = index_ + lane;
@@ -56,6 +57,7 @@ $lane_advance
         }
       }
     }
+#endif
 $loads
     HAL_FOR_LANES(lane, m_) {
       const hal_i64 i = index_ + lane;
@@ -71,15 +73,21 @@ $stores
 }
 """
 
-_LOAD = """    if (g.v[6] >> $k & 1) { HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $immediate; }
+_LOAD = """    if ((g.v[6] >> $k & 1) || (step_$n == 0 && !mixed_)) {
+      const $register same = (g.v[6] >> $k & 1) ? $immediate : $at_same;
+      HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = same;
+    }
+#if HAL_THREADS
     else if (mixed_) { HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $at_lane; }
+#endif
     else if (step_$n == 1) { HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $at_unit; }
-    else if (step_$n == 0) { const $register same = $at_same; HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = same; }
-    else { HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $at_step; }"""
+    else { HAL_SCALAR_LOOP HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $at_step; }"""
 
-_STORE = """    if (mixed_) { HAL_FOR_LANES(lane, m_) x_$n[HAL_V(at_$n)] = $value; }
-    else if (step_$n == 1) { HAL_FOR_LANES(lane, m_) x_$n[base_$n + col_ + lane] = $value; }
-    else { HAL_FOR_LANES(lane, m_) x_$n[base_$n + (col_ + lane) * step_$n] = $value; }"""
+_STORE = """#if HAL_THREADS
+    if (mixed_) { HAL_FOR_LANES(lane, m_) x_$n[HAL_V(at_$n)] = $value; } else
+#endif
+    if (step_$n == 1) { HAL_FOR_LANES(lane, m_) x_$n[base_$n + col_ + lane] = $value; }
+    else { HAL_SCALAR_LOOP HAL_FOR_LANES(lane, m_) x_$n[base_$n + (col_ + lane) * step_$n] = $value; }"""
 
 
 def _text(
@@ -101,7 +109,7 @@ def _text(
     for k, (n, dtype) in enumerate(tensors):
         at = first + k * (rank + 2)
         declare.append(f"  GLOBAL {STORAGE[dtype]} *x_{n} = HAL_PTR({STORAGE[dtype]}, p_{n}, o_{n});")
-        declare.append(f"  const hal_i64 step_{n} = g.v[{at + 1}]; hal_i64 base_{n} = 0; HAL_LANE_VAR(hal_i64, at_{n}, {TILE});")
+        declare.append(f"  const hal_i64 step_{n} = g.v[{at + 1}]; hal_i64 base_{n} = 0; HAL_LANE_VAR(hal_i64, at_{n}, HAL_THREADS ? {TILE} : 1);")
         if (n, dtype) not in raw:
             declare.append(f"  HAL_LANE_VAR({register(dtype)}, v_{n}, {TILE});")
         reset.append(f"      base_{n} = g.v[{at}];")
@@ -124,7 +132,7 @@ def _text(
         for k, (n, dtype) in enumerate(inputs)
     ]
     opened = [f"      const {register(dtype)} {n} = HAL_V(v_{n});" for n, dtype in inputs]
-    opened += [f"      GLOBAL {STORAGE[dtype]} *const {n} = x_{n} + (mixed_ ? HAL_V(at_{n}) : base_{n} + (col_ + lane) * step_{n});" for n, dtype in raw]
+    opened += [f"      GLOBAL {STORAGE[dtype]} *const {n} = x_{n} + HAL_RAW(at_{n}, base_{n} + (col_ + lane) * step_{n});" for n, dtype in raw]
     opened += [f"      {register(dtype)} {n};" for n, dtype in outputs]
     stores = [render(_STORE, n=n, value=store(dtype, f"HAL_V(v_{n})")) for n, dtype in outputs]
     parameters = [f"GLOBAL void *p_{n}, hal_i64 o_{n}" for n, _ in tensors] + scalars

@@ -56,33 +56,25 @@ $strip_reset
 $strip_advance
         }
       }
-      if (reduced <= 1 || place + width <= inner) {
-        if (width == 32) {
-          HAL_FOR_LANES(lane, 32) {
-            const hal_i64 i = i0 + lane;
+      if (width == 32 && (reduced <= 1 || place + 32 <= inner)) {
+        HAL_FOR_LANES(lane, 32) {
+          const hal_i64 i = i0 + lane;
 $loads
-            (void)i;
-            $accumulate
-          }
-        } else {
-          HAL_FOR_LANES(lane, width) {
-            const hal_i64 i = i0 + lane;
-$loads
-            (void)i;
-            $accumulate
-          }
+          (void)i;
+          $accumulate
         }
       } else {
-        HAL_FOR_LANES(lane, width) {
+        HAL_SCALAR_LOOP HAL_FOR_LANES(lane, width) {
           const hal_i64 i = i0 + lane;
           hal_i64 left = i;
           hal_i32 e;
 $lane_reset
-          for (e = reduced - 1; e >= 0; --e) {
+          HAL_SCALAR_LOOP for (e = reduced - 1; e > 0; --e) {
             const hal_i64 q = hal_div(left, g.v[$reduced_sizes + e]), c = left - q * g.v[$reduced_sizes + e];
             left = q;
 $lane_advance
           }
+$lane_last
 $lane_loads
           (void)i;
           $accumulate
@@ -171,10 +163,10 @@ def _better(k: Kind) -> str:
 
 
 def _text(label: str, k: Kind, inputs: list[tuple[str, str]], value: str, number: str, writes: list[tuple[str, str]]) -> tuple[str, str]:
-    """(kernel name, source). ``writes``: (dtype of an output, the expression stored)."""
+    """(kernel name, source). ``writes``: (dtype, the expression stored) of the result, then of the parts of a partial result."""
     kept_sizes, reduced_sizes = _HEAD, _HEAD + RANK
     at = _HEAD + 2 * RANK
-    lines: dict[str, list[str]] = {key: [] for key in ("declare", "reset", "advance", "strip", "strip_reset", "strip_advance", "lane_reset", "lane_advance")}
+    lines: dict[str, list[str]] = {key: [] for key in ("declare", "reset", "advance", "strip", "strip_reset", "strip_advance", "lane_reset", "lane_advance", "lane_last")}
     loads, lane_loads = [], []
     for n, dtype in inputs:
         lines["declare"].append(f"  GLOBAL const {STORAGE[dtype]} *x_{n} = HAL_PTR({STORAGE[dtype]}, p_{n}, o_{n});")
@@ -186,15 +178,16 @@ def _text(label: str, k: Kind, inputs: list[tuple[str, str]], value: str, number
         lines["strip_advance"].append(f"          off_{n} += c * g.v[{at + 1 + RANK} + d];")
         lines["lane_reset"].append(f"          hal_i64 at_{n} = base_{n};")
         lines["lane_advance"].append(f"            at_{n} += c * g.v[{at + 1 + RANK} + e];")
-        loads.append(f"            const {register(dtype)} {n} = {load(dtype, f'x_{n}[off_{n} + lane * step_{n}]')};")
+        lines["lane_last"].append(f"          at_{n} += left * g.v[{at + 1 + RANK}];")
+        loads.append(f"          const {register(dtype)} {n} = {load(dtype, f'x_{n}[off_{n} + lane * step_{n}]')};")
         lane_loads.append(f"          const {register(dtype)} {n} = {load(dtype, f'x_{n}[at_{n}]')};")
         at += 1 + 2 * RANK
-    write = []
+    write: list[list[str]] = [[], []]
     for j, (dtype, expr) in enumerate(writes):
         lines["declare"].append(f"  GLOBAL {STORAGE[dtype]} *y_{j} = HAL_PTR({STORAGE[dtype]}, p_out{j}, o_out{j}); hal_i64 to_{j};")
-        lines["reset"].append(f"    to_{j} = g.v[{at}] + (blocks > 1 ? hal_div(first, 4096) : 0);")
+        lines["reset"].append(f"    to_{j} = g.v[{at}] + (blocks > 1 ? first >> 12 : 0);")
         lines["advance"].append(f"      to_{j} += c * g.v[{at + 1} + d];")
-        write.append(f"y_{j}[to_{j}] = {store(dtype, expr)};")
+        write[j > 0].append(f"y_{j}[to_{j}] = {store(dtype, expr)};")
         at += 1 + RANK
     lines["declare"] += [f"  HAL_LANE_VAR({k.acc}, acc, 32); HAL_SHARED({k.acc}, shared, 32);"]
     if k.index:
@@ -213,7 +206,7 @@ def _text(label: str, k: Kind, inputs: list[tuple[str, str]], value: str, number
         "loads": "\n".join(loads),
         "lane_loads": "\n".join(lane_loads),
         "accumulate": f"{value} {code['accumulate']}",
-        "write": " ".join(write),
+        "write": f"if (blocks > 1) {{ {' '.join(write[1])} }} else {{ {' '.join(write[0])} }}",
     }
     name = f"hal_{label}_{short_hash(render(_KERNEL, name='', **fields))}"
     return name, render(_KERNEL, name=name, **fields)
@@ -263,28 +256,24 @@ def reduce(
     partial = [(k.dtype, "shared[0]"), *([("i64", "shared_at[0]")] if k.index else [])]
     again = [("total", k.dtype), *([("place", "i64")] if k.index else [])]
     label = f"{k.name}_{inputs[0][1].dtype}"
-    texts = {
-        (False, True): _text(label, k, [(s, t.dtype) for s, t in inputs], value, "i", [(out.dtype, final)]),
-        (False, False): _text(label, k, [(s, t.dtype) for s, t in inputs], value, "i", partial),
-        (True, False): _text(label, k, again, "total", "place", partial),
-        (True, True): _text(label, k, again, "total", "place", [(out.dtype, final)]),
-    }
-    for name, text in texts.values():
+    first = _text(label, k, [(s, t.dtype) for s, t in inputs], value, "i", [(out.dtype, final), *partial])
+    second = _text(f"{k.name}_{k.dtype}", k, again, "total", "place", [(out.dtype, final), *partial])
+    for name, text in (first, second):
         b.source(guarded(name, text))
     if rows == 0:
         return
-    level, size, current = False, n, tensors
+    kernel, size, current = first[0], n, tensors
     dims, keep, cut = list(shape), kept, reduced
     while True:
         blocks = max(1, ceil_div(size, BLOCK))
-        if blocks == 1:
-            _launch(b, texts[level, True][0], current, keep, cut, dims, [out], blocks, n)
-            return
         kept_shape = tuple(dims[d] for d in keep)
+        if blocks == 1:
+            _launch(b, kernel, current, keep, cut, dims, [out, *[out] * len(partial)], blocks, n)
+            return
         parts = [b.scratch(d, (*kept_shape, blocks)) for d, _ in partial]
         heads = [p.view(kept_shape, p.strides[:-1]) for p in parts]
-        _launch(b, texts[level, False][0], current, keep, cut, dims, heads, blocks, n)
-        level, size, current = True, blocks, parts
+        _launch(b, kernel, current, keep, cut, dims, [out, *heads], blocks, n)
+        kernel, size, current = second[0], blocks, parts
         dims, keep, cut = [*kept_shape, blocks], list(range(len(kept_shape))), [len(kept_shape)]
 
 
