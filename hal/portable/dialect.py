@@ -8,6 +8,7 @@ The dialect:
 - ``HAL_LANE_VAR(T, v, lanes);`` a variable of each lane, that lives from one region to the next: ``HAL_V(v)`` in a region over ``lane``.
 - ``HAL_SHARED(T, v, count);`` an array that the lanes share; ``HAL_BARRIER()`` between a region that writes it and one that reads it.
 - ``HAL_ONE_LANE { … }``: once per group.
+- vectors without threads: see vectors.py.
 - ``HAL_PTR(T, p, bytes)``: global pointer to T at a byte offset.
 
 Without threads HAL_LANE_VAR is an array, HAL_BARRIER nothing, and a group is one work-item.
@@ -20,6 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from .interface import Target
+from .vectors import vectors
 
 _COMMON = r"""
 #define HAL_PTR(T, p, bytes) ((GLOBAL T *)((GLOBAL hal_u8 *)(p) + (bytes)))
@@ -174,4 +176,4 @@ def prelude(target: Target) -> str:
     language = _LANGUAGE[target.language]
     if target.language == "opencl":
         language = language % {"threads": int(bool(target.threads))}
-    return head + "\n".join(functions) + "\n" + language + _COMMON
+    return head + "\n".join(functions) + "\n" + language + _COMMON + vectors(target.language)

@@ -10,7 +10,7 @@ local memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -213,13 +213,14 @@ _LOOPS = """
       const hal_i32 m = (hal_i32)hal_min_i64($rows_wide, rows - panel * $rows_wide), n = (hal_i32)hal_min_i64($cols_wide, cols - col_panel * $cols_wide);
       hal_i64 from;
       hal_i32 i;
-      $type total[$rows_wide][$cols_wide]$group_declare;
-      for (i = 0; i < $rows_wide; ++i) for (j = 0; j < $cols_wide; ++j) { total[i][j] = 0; $group_zero }
+      $type line[$rows_wide][$cols_wide];
+$totals
       for (from = 0; from < depth; from += chunk) {
         hal_i64 k;
         const hal_i64 length = hal_min_i64(chunk, depth - from);
 $accumulators
         $fast for (k = 0; k < length; ++k) {
+          const $vec right0 = HAL_LOAD_$VEC(b), right1 = HAL_LOAD_$VEC(b + $half);
 $multiply
           a += $rows_wide;
           b += $cols_wide;
@@ -228,6 +229,7 @@ $slow
 $add
 $group_add
       }
+$lines
       for (i = 0; i < m; ++i)
         for (j = 0; j < n; ++j) y[(panel * $rows_wide + i) * step_row + place[j]] = $result;
     }
@@ -282,6 +284,57 @@ $group_add
 """
 
 
+#: After the last chunk of 16, or of all.
+_GROUP_ENDS = "if ((from / chunk & 15) == 15 || from + chunk >= depth)"
+
+
+def _loop_fields(
+    kind: str, rows: int, cols: int, into: str, grouped: bool, left_out: str | None, scalar: Callable[[str, str, str], str]
+) -> dict[str, object]:
+    """The parts of _LOOPS, written out row by row in vectors (two to a row) so that all of a tile's chains stay in registers."""
+    half = cols // 2
+    element = kind.removeprefix("hal_")
+    name = f"{element}x{half}"
+    up = name.upper()
+    every = [(i, h) for i in range(rows) for h in (0, 1)]
+
+    def each(pad: str, code: str) -> str:
+        return "\n".join(pad + code.format(i=i, h=h, at=h * half) for i, h in every)
+
+    zero = f"HAL_FILL_{up}(({kind})0)"
+    fields: dict[str, object] = {
+        "vec": f"hal_{name}",
+        "VEC": up,
+        "half": half,
+        "totals": each("      ", f"hal_{name} total{{i}}{{h}} = {zero}{f', group{{i}}{{h}} = {zero}' if grouped else ''};"),
+        "accumulators": each("        ", f"hal_{name} acc{{i}}{{h}} = {zero};"),
+        "multiply": "\n".join(
+            f"          {{ const hal_{name} left = HAL_FILL_{up}(a[{i}]); acc{i}0 = HAL_MAC_{up}(left, right0, acc{i}0);"
+            f" acc{i}1 = HAL_MAC_{up}(left, right1, acc{i}1); }}"
+            for i in range(rows)
+        ),
+        "add": each("        ", f"{into}{{i}}{{h}} = {into}{{i}}{{h}} + (acc{{i}}{{h}} + {zero});"),
+        "group_add": "",
+        "lines": each("      ", f"HAL_STORE_{up}(line[{{i}}] + {{at}}, total{{i}}{{h}});"),
+        "fast": "",
+        "slow": "",
+    }
+    if grouped:
+        fields["group_add"] = f"        {_GROUP_ENDS} {{\n" + each("          ", f"total{{i}}{{h}} = total{{i}}{{h}} + group{{i}}{{h}}; group{{i}}{{h}} = {zero};") + "\n        }"
+    if left_out is not None:
+        fields["fast"] = "if (!marks)"
+        fields["slow"] = f"""        else {{
+          for (i = 0; i < {rows}; ++i) for (j = 0; j < {cols}; ++j) line[i][j] = 0;
+          HAL_SCALAR_LOOP for (k = 0; k < length; ++k, a += {rows}, b += {cols})
+            HAL_SCALAR_LOOP for (j = 0; j < {cols}; ++j) {{
+              if ({left_out % "b[j]"}) continue;
+              HAL_SCALAR_LOOP for (i = 0; i < {rows}; ++i) line[i][j] = {scalar("a[i]", "b[j]", "line[i][j]")};
+            }}
+{each("          ", f"acc{{i}}{{h}} = HAL_LOAD_{up}(line[{{i}}] + {{at}});")}
+        }}"""
+    return fields
+
+
 @dataclass(frozen=True)
 class Columns:
     """Where the tile's columns lie in the output: column (n2, n1, n0) at n2·step_2 + n1·step_1 + n0·step_0."""
@@ -313,27 +366,8 @@ def multiply(
     rows_wide, cols_wide = widths(b, dtype)
     kind, c = arithmetic_type(dtype), compute(dtype)
     real = c in ("f32", "f64")
-    fma = f"HAL_FMA_{c.upper()}" if real else ""
-    mac = (lambda p, q, s: f"{fma}({p}, {q}, {s})") if real else (lambda p, q, s: f"{s} + {p} * {q}")
-    zero = f"(hal_{c})0" if real else "0"
-    finish = lambda s: f"({s} + {zero})" if real else s  # noqa: E731
     into = "group" if grouped else "total"
-    limits = "4" if b.target.threads else None
-    r_end, c_end = limits or str(rows_wide), limits or str(cols_wide)
-    group_add = (
-        f"        if ((from / chunk & 15) == 15 || from + chunk >= depth) for (i = 0; i < {r_end}; ++i) for (j = 0; j < {c_end}; ++j)"
-        " { total[i][j] += group[i][j]; group[i][j] = 0; }"
-    )
-    each = [f"for (j = 0; j < {cols_wide}; ++j) acc{i}[j] = {mac(f'a[{i}]', 'b[j]', f'acc{i}[j]')};" for i in range(rows_wide)]
-    marked = ""
-    test = f"hal_{c}_to_bits(%s) == hal_{c}_to_bits({_MARK[c]})" if real else ""
-    if flag is not None:
-        skip = [f"for (j = 0; j < {cols_wide}; ++j) if (!({test % 'b[j]'})) acc{i}[j] = {mac(f'a[{i}]', 'b[j]', f'acc{i}[j]')};" for i in range(rows_wide)]
-        marked = "        else for (k = 0; k < length; ++k) {\n" + "\n".join(skip) + f"\n          a += {rows_wide}; b += {cols_wide};\n        }}"
-    thread_mac = mac("left", "right", "acc[i][j]")
-    total = "total[i][j]"
-    plain = STORAGE[dtype] if not real else ""
-    fields = {
+    fields: dict[str, object] = {
         "lanes": 256,
         "type": kind,
         "storage": STORAGE[dtype],
@@ -342,18 +376,23 @@ def multiply(
         "rank": BATCH_RANK,
         "flag_parameter": "" if flag is None else ", GLOBAL void *p_flag, hal_i64 o_flag",
         "flag": "" if flag is None else "const hal_i32 marks = *HAL_PTR(hal_u8, p_flag, o_flag) == 0;",
-        "fast": "" if flag is None else "if (!marks)",
-        "slow": marked,
-        "group_declare": (f", group[{r_end}][{c_end}]") if grouped else "",
-        "group_zero": "group[i][j] = 0;" if grouped else "",
-        "group_add": group_add if grouped else "",
-        "accumulators": "\n".join(f"        {kind} acc{i}[{cols_wide}]; for (j = 0; j < {cols_wide}; ++j) acc{i}[j] = 0;" for i in range(rows_wide)),
-        "multiply": "\n".join(f"          {line}" for line in each),
-        "add": "\n".join(f"        for (j = 0; j < {cols_wide}; ++j) {into}[{i}][j] += {finish(f'acc{i}[j]')};" for i in range(rows_wide)),
-        "thread_multiply": thread_mac if flag is None else f"marks && {test % 'right'} ? acc[i][j] : {thread_mac}",
-        "thread_add": f"{into}[i][j] += {finish('acc[i][j]')};",
-        "result": store(dtype, total) if real else f"({plain}){total}",
     }
+    scalar = (lambda p, q, s: f"HAL_FMA_{c.upper()}({p}, {q}, {s})") if real else (lambda p, q, s: f"{s} + {p} * {q}")
+    left_out = f"hal_{c}_to_bits(%s) == hal_{c}_to_bits({_MARK[c]})" if real else "0 && %s"
+    result = "total[i][j]" if b.target.threads else "line[i][j]"
+    fields["result"] = store(dtype, result) if real else f"({STORAGE[dtype]}){result}"
+    if b.target.threads:
+        mac = scalar("left", "right", "acc[i][j]")
+        end = "for (i = 0; i < 4; ++i) for (j = 0; j < 4; ++j)"
+        fields |= {
+            "group_declare": ", group[4][4]" if grouped else "",
+            "group_zero": "group[i][j] = 0;" if grouped else "",
+            "group_add": f"        {_GROUP_ENDS} {end} {{ total[i][j] += group[i][j]; group[i][j] = 0; }}" if grouped else "",
+            "thread_multiply": mac if flag is None else f"marks && {left_out % 'right'} ? acc[i][j] : {mac}",
+            "thread_add": f"{into}[i][j] += acc[i][j] + 0;",
+        }
+    else:
+        fields |= _loop_fields(kind, rows_wide, cols_wide, into, grouped, None if flag is None else left_out, scalar)
     body = _HEADER + (_THREADS if b.target.threads else _LOOPS)
     name = f"hal_tiles_{dtype}_{short_hash(render(body, name='', **fields))}"
     b.source(guarded(name, render(body, name=name, **fields)))
