@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Union
 
 #: Languages that a prelude exists for.
 LANGUAGES = ("opencl", "cuda", "c++")
@@ -38,7 +37,9 @@ class Operand:
                 step *= size
             object.__setattr__(self, "strides", tuple(reversed(steps)))
         elif len(self.strides) != len(self.shape):
-            raise ValueError(f"[portable] strides: got {len(self.strides)}, expected {len(self.shape)} as the shape {self.shape} has dimensions")
+            raise ValueError(
+                f"[portable] strides: got {len(self.strides)}, expected {len(self.shape)} as the shape {self.shape} has dimensions"
+            )
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Block:
     values: tuple[int, ...]
 
 
-Argument = Union[Buffer, Immediate, Workspace, Scalar, Block]
+Argument = Buffer | Immediate | Workspace | Scalar | Block
 
 
 @dataclass(frozen=True)

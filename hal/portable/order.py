@@ -45,7 +45,9 @@ def _scan(b: Builder, x: Tensor, out: Tensor, a: str) -> None:
         total = s;"""
     scanned = b.scratch(a, shape)
     label = f"totals_{x.dtype}"
-    elementwise(b, label, shape if blocks > 1 else (0,), [], [("total", totals)], sums, raw=[("x", _blocks(x, blocks))], params=params, work=64)
+    elementwise(
+        b, label, shape if blocks > 1 else (0,), [], [("total", totals)], sums, raw=[("x", _blocks(x, blocks))], params=params, work=64
+    )
     if blocks > 1:
         _scan(b, totals, scanned, a)
     written = _plus(a, "before", "s")
@@ -113,7 +115,9 @@ def _sorted(b: Builder, x: Tensor, descending: bool) -> Tensor:
     elementwise(b, f"keys_{x.dtype}", x.shape, [("x", x)], [("keys", keys), ("numbers", numbers)], body, params=params)
     width = 1
     while True:  # at least once, so that the key holds the merge's kernel whatever the length
-        raw = [(name, _rows(t)) for name, t in (("keys", keys), ("numbers", numbers), ("new_keys", spare_keys), ("new_numbers", spare_numbers))]
+        raw = [
+            (name, _rows(t)) for name, t in (("keys", keys), ("numbers", numbers), ("new_keys", spare_keys), ("new_numbers", spare_numbers))
+        ]
         elementwise(b, "merge", x.shape, [], [], _MERGE, raw=raw, params={"n": n, "width": width}, work=8)
         keys, numbers, spare_keys, spare_numbers = spare_keys, spare_numbers, keys, numbers
         width *= 2
@@ -131,5 +135,3 @@ def sort(b: Builder) -> None:
     body = "        out = x[number * step]; index = number;"
     named, results = [("number", order)], [("out", out), ("index", indices)]
     elementwise(b, f"sorted_{x.dtype}", out.shape, named, results, body, raw=[("x", place)], params={"step": x.strides[-1]})
-
-

@@ -152,7 +152,7 @@ def kind(name: str, dtype: str) -> Kind:
 
 
 def _better(k: Kind) -> str:
-    """Whether value a, number i goes before value b, number j (j < 0: nothing yet): the first NaN, else the extreme, the first of equals."""
+    """Whether value a, number i goes before b, number j (j < 0: nothing yet): the first NaN, else the extreme, the first of equals."""
     nan = "a != a ? !(b != b && j < i) : b != b ? 0 :" if k.dtype in ("f32", "f64") else ""
     sign = ">" if k.name == "argmax" else "<"
     text = f"""HAL_FN hal_i32 hal_{k.name}_{k.dtype}({k.acc} a, hal_i64 i, {k.acc} b, hal_i64 j) {{
@@ -166,7 +166,10 @@ def _text(label: str, k: Kind, inputs: list[tuple[str, str]], value: str, number
     """(kernel name, source). ``writes``: (dtype, the expression stored) of the result, then of the parts of a partial result."""
     kept_sizes, reduced_sizes = _HEAD, _HEAD + RANK
     at = _HEAD + 2 * RANK
-    lines: dict[str, list[str]] = {key: [] for key in ("declare", "reset", "advance", "strip", "strip_reset", "strip_advance", "lane_reset", "lane_advance", "lane_last")}
+    lines: dict[str, list[str]] = {
+        key: []
+        for key in ("declare", "reset", "advance", "strip", "strip_reset", "strip_advance", "lane_reset", "lane_advance", "lane_last")
+    }
     loads, lane_loads = [], []
     for n, dtype in inputs:
         lines["declare"].append(f"  GLOBAL const {STORAGE[dtype]} *x_{n} = HAL_PTR({STORAGE[dtype]}, p_{n}, o_{n});")
@@ -199,7 +202,9 @@ def _text(label: str, k: Kind, inputs: list[tuple[str, str]], value: str, number
     fields = {key: "\n".join(text) for key, text in lines.items()} | code
     fields |= {
         "size": str(at),
-        "parameters": ", ".join([f"GLOBAL void *p_{n}, hal_i64 o_{n}" for n in [*(n for n, _ in inputs), *(f"out{j}" for j in range(len(writes)))]]),
+        "parameters": ", ".join(
+            [f"GLOBAL void *p_{n}, hal_i64 o_{n}" for n in [*(n for n, _ in inputs), *(f"out{j}" for j in range(len(writes)))]]
+        ),
         "inner": f"{reduced_sizes} + (g.v[5] > 0 ? g.v[5] - 1 : 0)",
         "kept_sizes": str(kept_sizes),
         "reduced_sizes": str(reduced_sizes),
@@ -212,16 +217,28 @@ def _text(label: str, k: Kind, inputs: list[tuple[str, str]], value: str, number
     return name, render(_KERNEL, name=name, **fields)
 
 
-def _launch(b: Builder, name: str, inputs: list[Tensor], kept: list[int], reduced: list[int], shape: Sequence[int], outs: list[Tensor], blocks: int, count: int) -> None:
+def _launch(
+    b: Builder,
+    name: str,
+    inputs: list[Tensor],
+    kept: list[int],
+    reduced: list[int],
+    shape: Sequence[int],
+    outs: list[Tensor],
+    blocks: int,
+    count: int,
+) -> None:
     rows, n = prod(shape[d] for d in kept), prod(shape[d] for d in reduced)
     steps = [broadcast(t.shape, t.strides, shape) for t in inputs]
     kept_sizes, kept_steps = collapse([shape[d] for d in kept], [*([s[d] for d in kept] for s in steps), *(o.strides for o in outs)])
     reduced_sizes, reduced_steps = collapse([shape[d] for d in reduced], [[s[d] for d in reduced] for s in steps])
     if max(len(kept_sizes), len(reduced_sizes)) > RANK:
-        raise b.unsupported(f"dimensions: got {len(kept_sizes)} kept and {len(reduced_sizes)} reduced, expected at most {RANK} that can't be merged")
+        raise b.unsupported(
+            f"dimensions: got {len(kept_sizes)} kept and {len(reduced_sizes)} reduced, expected at most {RANK} that can't be merged"
+        )
     tasks = rows * blocks
-    per_group = max(1, min(64, tasks // (4 * (b.target.concurrency or 1)), max(1, 65536 // max(n, 1))))
-    pad = lambda values: [*values, *[0] * (RANK - len(values))]  # noqa: E731
+    per_group = max(1, min(64, tasks // (4 * (b.target.concurrency or 1)), max(1, 65536 // min(max(n, 1), BLOCK))))
+    pad = lambda values: [*values, *[0] * (RANK - len(values))]
     values = [tasks, per_group, n, blocks, len(kept_sizes), len(reduced_sizes), count, *pad(kept_sizes), *pad(reduced_sizes)]
     for t, k, r in zip(inputs, kept_steps, reduced_steps):
         values += [t.offset, *pad(k), *pad(r)]
@@ -286,7 +303,7 @@ def reduction(b: Builder) -> None:
     if mask >> rank:
         raise b.unsupported(f"axes: got {mask:#x}, expected bits below {rank}")
     k = kind(b.op, x.dtype)
-    if prod(x.shape[d] for d in axes) == 0 and b.op in ("amax", "amin", "argmax", "argmin") and out.shape and prod(out.shape):
+    if prod(x.shape[d] for d in axes) == 0 and b.op in ("amax", "amin", "argmax", "argmin") and 0 not in out.shape:
         raise b.unsupported("got an empty axis, which has no result")
     c = compute(x.dtype)
     value = {"any": "x != 0", "all": "x != 0"}.get(b.op, "x")
@@ -295,6 +312,3 @@ def reduction(b: Builder) -> None:
     target = out.view(tuple(out.shape[d] for d in kept), tuple(out.strides[d] for d in kept))
     wide = c in ("i8", "i16", "i32", "i64") and k.acc == "hal_u64"
     reduce(b, k, x.shape, axes, [("x", x)], target, f"(hal_i64){value}" if wide else value, final)
-
-
-

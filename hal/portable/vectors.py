@@ -1,6 +1,6 @@
 """Short vectors for targets without threads: part of the prelude.
 
-``hal_f32x8``, ``hal_f64x4``, ``hal_u32x8``, ``hal_u64x4`` with, for each type V of element T: ``HAL_LOAD_V(p)`` and ``HAL_STORE_V(p, v)`` at any
+For each type V (f32x8, f64x4, u32x8, u64x4) of element T there are ``hal_V``, ``HAL_LOAD_V(p)`` and ``HAL_STORE_V(p, v)`` at any
 alignment, ``HAL_FILL_V(x)``, and ``HAL_MAC_V(a, b, c)``: a·b + c, with one rounding for floats. + works between vectors.
 """
 

@@ -17,7 +17,10 @@ from hal.portable import Instruction, Operand, Program
 SAMPLE = [
     *(("exp", d) for d in ("f32", "bf16")),
     *(("add", d) for d in ("f16", "i8")),
-    *((op, "f16") for op in ("cast", "where", "sum", "argmax", "softmax", "layer_norm", "batch_norm_backward", "adam_step", "random_normal")),
+    *(
+        (op, "f16")
+        for op in ("cast", "where", "sum", "argmax", "softmax", "layer_norm", "batch_norm_backward", "adam_step", "random_normal")
+    ),
     *((op, "f32") for op in ("copy", "matmul", "conv2d", "conv2d_input_grad", "conv2d_weight_grad", "max_pool2d", "avg_pool2d_backward")),
     *((op, "f32") for op in ("nll_loss", "gather", "scatter_add", "cumsum", "sort")),
     ("nonzero", "bool"),
@@ -101,7 +104,7 @@ def test_ten_dimensions(shape, cxx):
     y = np.zeros(shape[::-1], np.float32)
     operands = [Operand("f32", shape, tuple(s // 4 for s in x.strides)), Operand("f32", shape, tuple(s // 4 for s in y.T.strides))]
     _run(cxx, portable.plan("neg", operands, {}, cxx.target), [x.reshape(-1), y.reshape(-1)])
-    assert (y.T == -x).all()
+    assert (-x == y.T).all()
 
 
 @pytest.mark.parametrize("bad", [-1, 5, 2**40])
