@@ -27,23 +27,12 @@ class ConvChains final : public Kernel {
 
   ConvChains(const ConvShape &s, bool gradient)
       : gradient_(gradient), batch_(s.batch), groups_(s.groups), filters_(s.filters), weight_(s.weight) {
-    std::vector<Lattice> lattices;
-    if (gradient) {
-      source_ = {s.out_h, s.out_w, s.filters, s.y};
-      out_channels_ = s.channels, out_ = s.x;
-      for (int64_t ph = 0; ph < s.stride_h; ++ph)
-        for (int64_t pw = 0; pw < s.stride_w; ++pw)
-          lattices.push_back({gradient_axis(s.height, s.kernel_h, s.stride_h, s.padding_h, s.dilation_h, ph),
-                              gradient_axis(s.width, s.kernel_w, s.stride_w, s.padding_w, s.dilation_w, pw)});
-    } else {
-      source_ = {s.height, s.width, s.channels, s.x};
-      out_channels_ = s.filters, out_ = s.y;
-      lattices.push_back({forward_axis(s.out_h, s.kernel_h, s.stride_h, s.padding_h, s.dilation_h),
-                          forward_axis(s.out_w, s.kernel_w, s.stride_w, s.padding_w, s.dilation_w)});
-    }
+    source_ = conv_source(s, gradient);
+    out_channels_ = gradient ? s.channels : s.filters;
+    out_ = gradient ? s.x : s.y;
     panels_ = ceil_div(out_channels_, MR);
     int64_t packed = 0;
-    for (auto &l : lattices) {
+    for (auto &l : conv_lattices(s, gradient)) {
       if (batch_ * groups_ * out_channels_ * l.pixels() == 0) continue;
       works_.push_back(plan(std::move(l), s));
       works_.back().packed = packed;
@@ -268,16 +257,23 @@ class ConvChains final : public Kernel {
   std::vector<Work> works_;
 };
 
+template <class S>
+std::unique_ptr<Kernel> make(const ConvShape &s, bool gradient) {
+  auto chains = std::make_unique<ConvChains<S>>(s, gradient);
+  if (s.groups > 1 && s.channels <= 4 && s.filters <= 4) return make_conv_rows(s, gradient, S{}, std::move(chains));
+  return chains;
+}
+
 std::unique_ptr<Kernel> make(const hal_op &op, const ConvShape &s, bool gradient) {
   switch (op.operands[0].dtype) {
     case HAL_F16:
-      return std::make_unique<ConvChains<f16>>(s, gradient);
+      return make<f16>(s, gradient);
     case HAL_BF16:
-      return std::make_unique<ConvChains<bf16>>(s, gradient);
+      return make<bf16>(s, gradient);
     case HAL_F64:
-      return std::make_unique<ConvChains<double>>(s, gradient);
+      return make<double>(s, gradient);
     default:
-      return std::make_unique<ConvChains<float>>(s, gradient);
+      return make<float>(s, gradient);
   }
 }
 
