@@ -55,6 +55,7 @@ from ._core import TimeoutError_ as TimeoutError
 from .diagnosis import doctor
 from .discovery import DeviceInfo, devices
 from .paths import cmake_dir, get_include
+from .plugin import Plugin, register_plugin
 
 __version__ = "0.1.0"
 
@@ -72,6 +73,7 @@ __all__ = [
     "InvalidArgumentError",
     "LaunchFailedError",
     "OutOfMemoryError",
+    "Plugin",
     "Stream",
     "TimeoutError",
     "UnavailableError",
@@ -89,6 +91,7 @@ __all__ = [
     "get_num_threads",
     "host_device",
     "numerics",
+    "register_plugin",
     "run",
     "set_fallback",
     "set_num_threads",

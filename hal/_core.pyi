@@ -201,6 +201,14 @@ def register_failure(id: str, origin: str, reason: str) -> None:
 def register_tables(api: int, origin: str) -> None:
     """Registers a hal_plugin_api at this address; it must stay valid as long as the process."""
 
+def register_python_plugin(
+    id: str, version: str, hooks: dict[str, Any], rows: Sequence[tuple[str, Sequence[str], bool, bool, bool]], origin: str
+) -> None:
+    """Makes a plugin of bound methods; hal.plugin does this. rows: (op, dtypes, fast, contiguous, portable) of each kernel."""
+
+def set_plugin_operand_type(type: type) -> None:
+    """The class (kind, dtype, shape, strides) by which prepare is told of operands."""
+
 def plugin_records(load: bool = True) -> list[dict[str, Any]]:
     """What is known of each plugin; load=True tries to load each."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -171,6 +172,7 @@ def _print_device(console: Console, device: dict[str, Any], list_ops: bool) -> N
         ("capabilities", ", ".join(properties.get("capabilities", [])) or "none"),
         ("memory", f"{_gib(memory['free'])} free of {_gib(memory['total'])}"),
         ("ops × dtypes", ", ".join(f"{counts[kind]} {label}" for kind, label in labels.items())),
+        *device["facts"].items(),
         ("allocator", ", ".join(f"{k} {v}" for k, v in device["allocator"].items())),
         ("executables", ", ".join(f"{k} {v}" for k, v in device["executable_cache"].items())),
     ]
@@ -253,6 +255,29 @@ def _print_bench(console: Console, report: dict[str, Any]) -> None:
     console.print(table)
     if not report["ceilings"]:
         console.print("No ceiling: only the host device's hardware can be measured without its kernels so far.")
+
+
+# --- hal new-plugin ------------------------------------------------------------------------------------------------------------------
+
+
+@app.command("new-plugin", epilog="Examples:  hal new-plugin mychip   |   hal new-plugin mychip --lang c   |   pip install -e mychip")
+def new_plugin(
+    name: Annotated[str, typer.Argument(help="The device id: mychip for devices mychip:0, mychip:1, …")],
+    lang: Annotated[str, typer.Option("--lang", help="python or c.")] = "python",
+    parent: Annotated[Path, typer.Option("--dir", help="Folder in which the package is made.")] = Path(),
+) -> None:
+    """Write a package with a working device, its tests and a README, to start from."""
+    from .plugin.new import create
+
+    try:
+        root = create(name, parent, lang)
+    except (ValueError, OSError) as error:
+        Console(stderr=True).print(str(error), style="red", markup=False, highlight=False)
+        raise typer.Exit(1) from None
+    console = _console()
+    for path in sorted(p for p in root.rglob("*") if p.is_file()):
+        console.print(f"  {path}", markup=False, highlight=False)
+    console.print(f"Next: pip install -e {root}, then hal devices", markup=False, highlight=False)
 
 
 # --- subcommands of other packages ---------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from . import _core
+from .plugin import registration
 
 _MISSING_LIBRARY = re.compile(r"([\w.+-]+\.so[\w.]*): cannot open shared object file")
 
@@ -57,6 +58,7 @@ def _device(device: Any) -> dict[str, Any]:
         "memory": {"free": free, "total": total},
         "allocator": dict(device.memory_stats()),
         "executable_cache": dict(device.executable_cache_stats()),
+        "facts": registration.facts(device.id, device.index),
         "ops": op_coverage(device.name),
         "fallbacks": [dict(r) for r in _core.fallback_records() if r["device"] == device.name],
     }

@@ -2,9 +2,10 @@
 
 Finding is not loading: `discover` only registers paths. Sources, in order:
 
-1. entry points of the group ``hal.plugins``: name = the plugin's id, value = a string (the library's path) or a callable
-   without arguments that returns it;
-2. packages in the namespace package ``devices`` that have a ``library_path`` and no entry point: a source tree that isn't installed;
+1. entry points of the group ``hal.plugins``: name = the plugin's id, value = a `hal.plugin.Plugin` (the class or an instance), a string
+   (the library's path), or a callable without arguments that returns one of these;
+2. packages in the namespace package ``devices`` that have a ``library_path`` or a ``plugin`` (the same kinds of value) and no entry point:
+   a source tree that isn't installed;
 3. ``HAL_PLUGIN_PATH``, read by the runtime: libraries and folders of libraries, separated by ``:``.
 """
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _core
+from .plugin import Plugin, registration
 
 GROUP = "hal.plugins"
 NAMESPACE = "devices"
@@ -54,10 +56,12 @@ def discover() -> None:
     described = set()
     for point in _entry_points():
         described.add(point.value.partition(":")[0])
-        _register(point.name, f"entry point {point.name} = {point.value}", point.load)
+        _register(point.name, f"entry point {point.name} = {point.value}", point.load, point.value)
     for module_name in _undescribed_packages(described):
         plugin_id = module_name.rpartition(".")[2]
-        _register(plugin_id, f"package {module_name}", lambda name=module_name: importlib.import_module(name).library_path)
+        _register(
+            plugin_id, f"package {module_name}", lambda name=module_name: _offer(importlib.import_module(name)), f"{module_name}:plugin"
+        )
     global _found
     _found = [record["id"] for record in _core.plugin_records(load=False)]
     for callback in _subscribers:
@@ -78,22 +82,31 @@ def _undescribed_packages(described: set[str]) -> Iterator[str]:
         return
     for module in pkgutil.iter_modules(namespace.__path__):
         name = f"{NAMESPACE}.{module.name}"
-        if module.ispkg and name not in described and _has_library_path(name):
+        if module.ispkg and name not in described and _is_plugin(name):
             yield name
 
 
-def _has_library_path(name: str) -> bool:
+def _offer(module: Any) -> Any:
+    return getattr(module, "library_path", None) or getattr(module, "plugin", None)
+
+
+def _is_plugin(name: str) -> bool:
     try:
-        return hasattr(importlib.import_module(name), "library_path")
+        return _offer(importlib.import_module(name)) is not None
     except Exception:  # listed as unavailable with the exception's text by _register
         return True
 
 
-def _register(plugin_id: str, origin: str, load: Any) -> None:
+def _register(plugin_id: str, origin: str, load: Any, source: str) -> None:
     """A plugin that can't even be registered is listed with the reason; it must not harm the others."""
     try:
         value = load()
-        path = os.fspath(value() if callable(value) else value)
+        if callable(value):
+            value = value()
+        if isinstance(value, Plugin):
+            registration.register(value, origin, source.partition(" ")[0])
+            return
+        path = os.fspath(value)
     except Exception as error:
         _core.register_failure(plugin_id, origin, f"{origin}: {type(error).__name__}: {error}")
         return

@@ -1,6 +1,7 @@
 """For every test: a time limit, fixed seeds, and a line that says which device is tested.
 
-The device is named by the environment variable HAL_TEST_DEVICE, else it is the host.
+The device is named by the environment variable HAL_TEST_DEVICE, else it is the host. HAL_TEST_PLUGIN=file.py:Class registers a plugin
+written in Python first (an installed one is found by itself).
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "slow: left out by `make test`, run by `make test-full`")
     _stderr = os.dup(2)  # the terminal, not what pytest captures
+    if plugin := os.environ.get("HAL_TEST_PLUGIN"):
+        import runpy
+
+        import hal
+
+        path, _, name = plugin.rpartition(":")
+        hal.register_plugin(runpy.run_path(path)[name])
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -94,9 +94,7 @@ void add_float_arithmetic(Table<F> &t) {
   add_predicates(t);
 }
 
-float exp_(float x) { return hal_exp_f32(x); }
 double exp_(double x) { return hal_exp_f64(x); }
-float erf_(float x) { return hal_erf_f32(x); }
 double erf_(double x) { return hal_erf_f64(x); }
 float tanh_(float x) { return hal_tanh_f32(x); }
 double tanh_(double x) { return hal_tanh_f64(x); }
@@ -110,6 +108,22 @@ F limited(F x, F limit) {
   return std::fmin(std::fmax(x, -limit), limit);
 }
 
+double gelu_backward_(double g, double raw) {
+  const double x = limited(raw, 40.0);
+  const double scaled = x * 0.70710678118654752440, e = erf_(scaled), twice = e + 1.0, cdf = twice * 0.5;
+  const double square = x * x, exponent = square * -0.5, bell = exp_(exponent), pdf = bell * 0.39894228040143267794;
+  const double tail = x * pdf, slope = cdf + tail;
+  return g * slope;
+}
+// In f32 from the tail of the normal distribution.
+float gelu_backward_(float g, float raw) {
+  const float x = limited(raw, 14.7f), a = std::fabs(x);
+  const hal_tail_f32 t = hal_normal_tail_f32_(a);
+  const float inner = std::fma(-a, 0.39894228040143267794f, t.r), d = t.e * inner;
+  if (raw < 0) return g * std::ldexp(d, t.n);
+  return g * std::fma(-d, std::ldexp(1.0f, std::max(t.n, -126)), 1.0f);
+}
+
 template <class F>
 void add_activation_gradients(Table<F> &t) {
   t.binary["silu_backward"] = [](F g, F raw) {
@@ -117,13 +131,7 @@ void add_activation_gradients(Table<F> &t) {
     const F rest = F(1) - s, product = x * rest, sum = product + F(1), slope = s * sum;
     return g * slope;
   };
-  t.binary["gelu_backward"] = [](F g, F raw) {
-    const F x = limited(raw, F(40)), root_half = F(0.70710678118654752440L), density = F(0.39894228040143267794L);
-    const F scaled = x * root_half, e = erf_(scaled), twice = e + F(1), cdf = twice * F(0.5);
-    const F square = x * x, exponent = square * F(-0.5), bell = exp_(exponent), pdf = bell * density;
-    const F tail = x * pdf, slope = cdf + tail;
-    return g * slope;
-  };
+  t.binary["gelu_backward"] = [](F g, F raw) { return gelu_backward_(g, raw); };
   t.binary["gelu_tanh_backward"] = [](F g, F raw) {
     const F x = limited(raw, F(40)), root = F(0.79788456080286535588L);
     const F square = x * x, cubic = square * F(0.044715L), one_more = cubic + F(1), u = x * one_more, scaled = u * root,

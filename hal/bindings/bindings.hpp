@@ -31,6 +31,17 @@ std::string shape_text(const std::vector<int64_t> &shape);
 // None: the host device. A string or a Device.
 hal::Device &device_argument(const py::object &device);
 
+// The code behind one of hal's exception types (or a subclass); HAL_OK for others.
+hal_status status_of_python_type(PyObject *type);
+// Raises type(text) from the exception of a plugin's hook, if the text carries that exception's words. False: nothing was raised.
+bool raise_with_cause(PyObject *type, const char *text);
+
+// Of the interpreter's end (module.cpp). Another thread that would have to take the interpreter's lock stops here for good.
+bool ends_interpreter();
+void stop_if_exiting();
+void count_hook(int change);
+int open_python_devices();
+
 void bind_errors(py::module_ &m);
 void bind_device(py::module_ &m);
 void bind_stream(py::module_ &m);
@@ -39,3 +50,5 @@ void bind_run(py::module_ &m);
 void bind_settings(py::module_ &m);
 void bind_bench(py::module_ &m);
 void bind_loader(py::module_ &m);
+void bind_plugin(py::module_ &m);
+void bind_plugin_kernels(py::module_ &m);

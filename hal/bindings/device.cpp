@@ -5,8 +5,9 @@
 
 namespace {
 
-const char *const kCapabilities[] = {"fma",          "subnormals", "rounded_div_sqrt", "f64",      "host_visible",
-                                     "event_timing", "async",      "host_signal",      "emulated", "simulated_time"};
+const char *const kCapabilities[] = {
+    "fma",      "subnormals",     "rounded_div_sqrt", "f64", "host_visible", "event_timing", "async", "host_signal",
+    "emulated", "simulated_time", "concurrent_submit"};
 
 py::dict properties(const hal::Device &device) {
   const hal_device_properties &p = device.properties();

@@ -34,6 +34,12 @@ PyObject *python_type(const hal::Error &error) {
 
 }  // namespace
 
+hal_status status_of_python_type(PyObject *type) {
+  for (hal_status s = 0; s <= HAL_ERROR_ABI_MISMATCH; ++s)
+    if (g_by_status[s] && PyObject_IsSubclass(type, g_by_status[s]) == 1) return s;
+  return HAL_OK;
+}
+
 void bind_errors(py::module_ &m) {
   g_error = PyErr_NewExceptionWithDoc("hal.Error", "What a device or the runtime reports.", PyExc_RuntimeError, nullptr);
   if (!g_error) throw py::error_already_set();
@@ -56,7 +62,7 @@ void bind_errors(py::module_ &m) {
     try {
       if (p) std::rethrow_exception(p);
     } catch (const hal::Error &error) {
-      PyErr_SetString(python_type(error), error.what());
+      if (!raise_with_cause(python_type(error), error.what())) PyErr_SetString(python_type(error), error.what());
     }
   });
 }

@@ -83,6 +83,7 @@ py::list op_table() {
     entry["category"] = op.category;
     entry["numerics"] = op.numerics;
     entry["dtypes"] = dtype_names(op.dtypes);
+    entry["primary"] = op.primary;
     out.append(entry);
   }
   return out;

@@ -69,7 +69,7 @@ struct CachingAllocator::Impl {
   };
 
   Device &device;
-  std::mutex mutex;
+  Mutex mutex;
   uint64_t granularity;
   uint64_t alignment;
   uint64_t limit = 0;
@@ -271,7 +271,7 @@ struct CachingAllocator::Impl {
       hal_status status = d.plugin().event.create(d.handle(), 0, &event);
       if (status == HAL_OK) {
         {
-          std::lock_guard<std::mutex> lock(stream->mutex());
+          SubmitLock lock(*stream);
           status = d.plugin().event.record(event, stream->handle());
         }
         if (status == HAL_OK) {
@@ -308,7 +308,7 @@ struct CachingAllocator::Impl {
   }
 
   // Pending blocks whose waits are done go back to their pools. Deleters run without the lock.
-  void process_pending(std::unique_lock<std::mutex> &lock, bool block) {
+  void process_pending(std::unique_lock<Mutex> &lock, bool block) {
     if (pending.empty()) return;
     std::vector<Pending> work;
     work.swap(pending);
@@ -344,7 +344,7 @@ struct CachingAllocator::Impl {
     throw Error(HAL_ERROR_OUT_OF_MEMORY, text);
   }
 
-  Block *allocate_slow(Pool &pool, uint64_t requested, uint64_t size, std::unique_lock<std::mutex> &lock) {
+  Block *allocate_slow(Pool &pool, uint64_t requested, uint64_t size, std::unique_lock<Mutex> &lock) {
     process_pending(lock, false);
     if (Block *block = best_fit(pool, size)) return block;
     if (Block *block = take_from_idle(pool, size)) return block;
@@ -384,7 +384,7 @@ struct CachingAllocator::Impl {
       if (api.create(device.handle(), 0, &event) != HAL_OK) continue;
       hal_status status;
       {
-        std::lock_guard<std::mutex> lock(stream->mutex());
+        SubmitLock lock(*stream);
         status = api.record(event, stream->handle());
       }
       if (status == HAL_OK) api.synchronize(event, kPatience);
@@ -398,12 +398,13 @@ CachingAllocator::~CachingAllocator() = default;
 
 BufferPtr CachingAllocator::allocate(uint64_t requested, Stream &stream) {
   Impl &a = *impl_;
+  run_put_off();
   if (requested > (uint64_t(1) << 62)) {
-    std::lock_guard<std::mutex> lock(a.mutex);
+    std::lock_guard<Mutex> lock(a.mutex);
     a.throw_out_of_memory(requested, "");
   }
   const uint64_t size = a.round(requested);
-  std::unique_lock<std::mutex> lock(a.mutex);
+  std::unique_lock<Mutex> lock(a.mutex);
   if (a.closed) throw Error(HAL_ERROR_UNAVAILABLE, "[allocate] " + a.device.name() + " has been closed");
   Impl::Pool &pool = a.pool_of(stream);
   Impl::Block *block = nullptr;
@@ -444,14 +445,14 @@ BufferPtr CachingAllocator::adopt(void *native, uint64_t size, std::function<voi
   if (a.device.plugin().memory.host_pointer && (a.device.properties().capabilities & HAL_CAP_HOST_VISIBLE) &&
       a.device.plugin().memory.host_pointer(a.device.handle(), memory, &buffer->host_) != HAL_OK)
     buffer->host_ = nullptr;
-  std::lock_guard<std::mutex> lock(a.mutex);
+  std::lock_guard<Mutex> lock(a.mutex);
   a.adopted.insert(buffer.get());
   return BufferPtr(buffer.release());
 }
 
 void Buffer::record_other_stream(Stream &stream) {
   CachingAllocator::Impl &a = *device_->allocator().impl_;
-  std::lock_guard<std::mutex> lock(a.mutex);
+  std::lock_guard<Mutex> lock(a.mutex);
   if (deleter_) {
     if (!block_) block_ = new CachingAllocator::Impl::Adopted;
     auto &others = static_cast<CachingAllocator::Impl::Adopted *>(block_)->others;
@@ -467,8 +468,9 @@ void Buffer::record_other_stream(Stream &stream) {
 
 void Buffer::destroy() {
   using Impl = CachingAllocator::Impl;
+  if (__builtin_expect(in_hook(), 0)) return put_off([this] { destroy(); });
   Impl &a = *device_->allocator().impl_;
-  std::unique_lock<std::mutex> lock(a.mutex);
+  std::unique_lock<Mutex> lock(a.mutex);
   if (a.closed) {
     // Everything went with the device; only what others own is left to be told.
     if (!deleter_) return;
@@ -523,38 +525,39 @@ void Buffer::destroy() {
 
 void CachingAllocator::empty_cache() {
   Impl &a = *impl_;
+  run_put_off();
   a.synchronize_streams();
   a.device.collect_streams();
-  std::unique_lock<std::mutex> lock(a.mutex);
+  std::unique_lock<Mutex> lock(a.mutex);
   if (a.closed) return;
   a.process_pending(lock, false);
   a.trim(0);
 }
 
 void CachingAllocator::collect() {
-  std::unique_lock<std::mutex> lock(impl_->mutex);
+  std::unique_lock<Mutex> lock(impl_->mutex);
   if (!impl_->closed) impl_->process_pending(lock, false);
 }
 
 void CachingAllocator::set_limit(uint64_t bytes) {
-  std::lock_guard<std::mutex> lock(impl_->mutex);
+  std::lock_guard<Mutex> lock(impl_->mutex);
   impl_->limit = bytes;
 }
 
 AllocatorStats CachingAllocator::stats() {
-  std::lock_guard<std::mutex> lock(impl_->mutex);
+  std::lock_guard<Mutex> lock(impl_->mutex);
   return impl_->stats;
 }
 
 void CachingAllocator::reset_peak() {
-  std::lock_guard<std::mutex> lock(impl_->mutex);
+  std::lock_guard<Mutex> lock(impl_->mutex);
   impl_->stats.peak_allocated = impl_->stats.allocated;
   impl_->stats.peak_reserved = impl_->stats.reserved;
 }
 
 void CachingAllocator::forget_stream(Stream &stream, Stream *heir_stream) {
   Impl &a = *impl_;
-  std::lock_guard<std::mutex> lock(a.mutex);
+  std::lock_guard<Mutex> lock(a.mutex);
   if (a.closed) return;
   // The stream's work is done, so "used by this stream" says nothing any more.
   for (auto it = a.shared.begin(); it != a.shared.end();) {
@@ -588,7 +591,7 @@ void CachingAllocator::forget_stream(Stream &stream, Stream *heir_stream) {
 
 void CachingAllocator::close() {
   Impl &a = *impl_;
-  std::lock_guard<std::mutex> lock(a.mutex);
+  std::lock_guard<Mutex> lock(a.mutex);
   if (a.closed) return;
   a.closed = true;
   for (Impl::Segment *segment : a.segments) a.device.plugin().memory.free(a.device.handle(), segment->memory);

@@ -117,13 +117,13 @@ DeviceRegistry &DeviceRegistry::get() {
 }
 
 Device *DeviceRegistry::find(const std::string &name) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<Mutex> lock(mutex_);
   auto it = devices_.find(name);
   return it == devices_.end() ? nullptr : it->second;
 }
 
 std::vector<Device *> DeviceRegistry::all() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<Mutex> lock(mutex_);
   std::vector<Device *> out(devices_.size());
   for (auto &entry : devices_) out[entry.second->slot()] = entry.second;
   return out;
@@ -132,7 +132,7 @@ std::vector<Device *> DeviceRegistry::all() {
 Device &DeviceRegistry::open(std::shared_ptr<Plugin> plugin, uint32_t index, const std::string &options) {
   const std::string name = plugin->id + ":" + std::to_string(index);
   BlockingScope blocking;
-  std::lock_guard<std::mutex> opening(open_mutex_);
+  std::lock_guard<Mutex> opening(open_mutex_);
   if (Device *known = find(name)) return *known;
   if (closed_) throw Error(HAL_ERROR_UNAVAILABLE, "[device] the runtime has been shut down");
   uint32_t count = 0;
@@ -183,7 +183,7 @@ Device &DeviceRegistry::open(std::shared_ptr<Plugin> plugin, uint32_t index, con
     throw;
   }
   Device *opened = device.release();
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<Mutex> lock(mutex_);
   devices_[name] = opened;
   return *opened;
 }

@@ -4,11 +4,10 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "plugin_loader.hpp"
+#include "mutex.hpp"
 
 namespace hal {
 
@@ -64,7 +63,7 @@ class HAL_API Device {
   std::unique_ptr<CachingAllocator> allocator_;
   std::unique_ptr<ExecutableCache> executables_;
   std::shared_ptr<Stream> default_stream_;
-  std::mutex streams_mutex_;
+  Mutex streams_mutex_;
   std::vector<std::weak_ptr<Stream>> streams_;
   std::vector<std::shared_ptr<Stream>> orphans_;  // no owner, work not done yet
   uint32_t slot_ = 0;
@@ -101,7 +100,7 @@ class HAL_API BlockingScope {
 // Destroys caches, streams and devices in order; called once at exit, safe with work in flight.
 HAL_API void shutdown();
 
-// An in-order queue. Calls that submit are serialised by mutex().
+// An in-order queue. Calls that submit hold a SubmitLock.
 class HAL_API Stream : public std::enable_shared_from_this<Stream> {
  public:
   static std::shared_ptr<Stream> create(Device &device, int32_t priority = 0);
@@ -109,7 +108,6 @@ class HAL_API Stream : public std::enable_shared_from_this<Stream> {
   Device &device() const { return *device_; }
   hal_stream *handle() const { return handle_; }
   uint64_t id() const { return id_; }
-  std::mutex &mutex() { return mutex_; }
   bool query();
   void synchronize(uint64_t timeout_ns = HAL_TIMEOUT_INFINITE);  // throws the poison: "[op] text"
   void wait(Event &event);
@@ -118,13 +116,31 @@ class HAL_API Stream : public std::enable_shared_from_this<Stream> {
   friend class Device;
   friend class DeviceRegistry;
   friend class CachingAllocator;
+  friend class SubmitLock;
   Stream() = default;
   static void retire(Stream *stream);  // the last owner is gone
   Device *device_ = nullptr;
   hal_stream *handle_ = nullptr;
   uint64_t id_ = 0;
-  std::mutex mutex_;
-  void *pool_ = nullptr;  // the allocator's free lists for this stream
+  Mutex mutex_;
+  bool concurrent_ = false;  // HAL_CAP_CONCURRENT_SUBMIT
+  void *pool_ = nullptr;     // the allocator's free lists for this stream
+};
+
+// Serialises the calls that submit to a stream, unless its device does that itself.
+class SubmitLock {
+ public:
+  explicit SubmitLock(Stream &stream) : mutex_(stream.concurrent_ ? nullptr : &stream.mutex_) {
+    if (mutex_) mutex_->lock();
+  }
+  ~SubmitLock() {
+    if (mutex_) mutex_->unlock();
+  }
+  SubmitLock(const SubmitLock &) = delete;
+  SubmitLock &operator=(const SubmitLock &) = delete;
+
+ private:
+  Mutex *mutex_;
 };
 
 class HAL_API Event {

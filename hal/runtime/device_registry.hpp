@@ -16,8 +16,8 @@ class DeviceRegistry {
   void shutdown();
 
  private:
-  std::mutex open_mutex_;                    // held while a plugin opens a device
-  std::mutex mutex_;                         // of the map
+  Mutex open_mutex_;                         // held while a plugin opens a device
+  Mutex mutex_;                              // of the map
   std::map<std::string, Device *> devices_;  // never deleted: others may hold references during exit
   bool closed_ = false;
 };

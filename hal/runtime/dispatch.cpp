@@ -148,7 +148,7 @@ __attribute__((noinline)) void retry_launch(hal_status status, Stream &stream, E
   if (status == HAL_ERROR_OUT_OF_MEMORY) {
     stream.device().allocator().empty_cache();
     take_error_text();
-    std::lock_guard<std::mutex> lock(stream.mutex());
+    SubmitLock lock(stream);
     status = stream.device().plugin().kernel.launch(stream.handle(), executable.handle, &launch);
   }
   if (status != HAL_OK) throw_launch(status, launch.label);
@@ -158,7 +158,7 @@ inline void submit(Stream &stream, Executable &executable, const hal_launch &lau
   executable.used_on(stream);
   hal_status status;
   {
-    std::lock_guard<std::mutex> lock(stream.mutex());
+    SubmitLock lock(stream);
     status = stream.device().plugin().kernel.launch(stream.handle(), executable.handle, &launch);
   }
   if (__builtin_expect(status != HAL_OK, 0)) retry_launch(status, stream, executable, launch);

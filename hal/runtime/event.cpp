@@ -46,7 +46,7 @@ void Event::record(Stream &stream) {
   if (&stream.device() != device_)
     throw Error(ErrorKind::Value, "[Event.record] got a stream of " + stream.device().name() + ", expected one of " + device_->name());
   take_error_text();
-  std::lock_guard<std::mutex> lock(stream.mutex());
+  SubmitLock lock(stream);
   check(device_->plugin().event.record(handle_, stream.handle()), "Event.record");
 }
 

@@ -5,10 +5,15 @@
 
 namespace hal {
 
+void destroy(CacheEntry *entry) {
+  if (in_hook()) return put_off([entry] { delete entry; });
+  delete entry;
+}
+
 Executable::Executable(Device &device, hal_executable *h, uint64_t w, uint32_t f, hal_numerics n)
     : handle(h), workspace(w), flags(f), numerics(n), device_(device) {
   ExecutableCache &cache = device.executables();
-  std::lock_guard<std::mutex> lock(cache.mutex_);
+  std::lock_guard<Mutex> lock(cache.mutex_);
   cache.live_.insert(this);
 }
 
@@ -16,7 +21,7 @@ Executable::~Executable() { device_.executables().retire(*this); }
 
 void Executable::note(Stream &stream) {
   ExecutableCache &cache = device_.executables();
-  std::lock_guard<std::mutex> lock(cache.mutex_);
+  std::lock_guard<Mutex> lock(cache.mutex_);
   if (std::find(streams_.begin(), streams_.end(), stream.id()) == streams_.end()) streams_.push_back(stream.id());
   last_stream_.store(stream.id(), std::memory_order_relaxed);
 }
@@ -39,7 +44,7 @@ void ExecutableCache::link_newest(CacheEntry *entry) {
 }
 
 EntryRef ExecutableCache::find(const OpKey &key) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<Mutex> lock(mutex_);
   auto range = map_.equal_range(key.hash);
   for (auto it = range.first; it != range.second; ++it)
     if (it->second->matches(key)) {
@@ -57,7 +62,7 @@ EntryRef ExecutableCache::insert(const OpKey &key, std::unique_ptr<CacheEntry> e
   std::vector<CacheEntry *> evicted;
   CacheEntry *result = nullptr;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<Mutex> lock(mutex_);
     auto range = map_.equal_range(key.hash);
     for (auto it = range.first; it != range.second && !result; ++it)
       if (it->second->matches(key)) result = it->second;
@@ -96,7 +101,7 @@ std::shared_ptr<Executable> ExecutableCache::dynamic(const hal_op &op, uint32_t 
       append(word);
   if (op.attributes) key.append(static_cast<const char *>(op.attributes), *static_cast<const uint32_t *>(op.attributes));
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<Mutex> lock(mutex_);
     auto it = dynamic_.find(key);
     if (it != dynamic_.end())
       if (auto known = it->second.lock()) return known;
@@ -104,7 +109,7 @@ std::shared_ptr<Executable> ExecutableCache::dynamic(const hal_op &op, uint32_t 
   std::shared_ptr<Executable> made = make();
   if (!made) return nullptr;
   std::shared_ptr<Executable> known;  // dropped without the lock
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<Mutex> lock(mutex_);
   std::weak_ptr<Executable> &slot = dynamic_[key];
   known = slot.lock();
   if (!known) slot = made;
@@ -139,7 +144,7 @@ void ExecutableCache::evict_over_capacity(std::vector<CacheEntry *> &evicted) {
 void ExecutableCache::set_capacity(uint64_t capacity) {
   std::vector<CacheEntry *> evicted;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<Mutex> lock(mutex_);
     capacity_ = std::max<uint64_t>(capacity, 1);
     evict_over_capacity(evicted);
   }
@@ -148,7 +153,7 @@ void ExecutableCache::set_capacity(uint64_t capacity) {
 }
 
 ExecutableCacheStats ExecutableCache::stats() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<Mutex> lock(mutex_);
   return {hits_.load(), misses_, evictions_, map_.size(), capacity_};
 }
 
@@ -163,7 +168,7 @@ std::vector<hal_event *> ExecutableCache::record_events(const std::vector<uint64
     hal_status status = plugin.event.create(device_.handle(), 0, &event);
     if (status == HAL_OK) {
       {
-        std::lock_guard<std::mutex> lock(stream->mutex());
+        SubmitLock lock(*stream);
         status = plugin.event.record(event, stream->handle());
       }
       if (status == HAL_OK) {
@@ -181,7 +186,7 @@ std::vector<hal_event *> ExecutableCache::record_events(const std::vector<uint64
 void ExecutableCache::retire(Executable &executable) {
   std::vector<uint64_t> streams;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<Mutex> lock(mutex_);
     live_.erase(&executable);
     if (!executable.handle || closed_) return;
     streams.swap(executable.streams_);
@@ -192,35 +197,36 @@ void ExecutableCache::retire(Executable &executable) {
     device_.plugin().kernel.release(device_.handle(), executable.handle);
     return;
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<Mutex> lock(mutex_);
   retired_.push_back({executable.handle, std::move(events)});
 }
 
 void ExecutableCache::collect() {
-  std::vector<hal_executable *> done;
+  std::vector<Retired> retired;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<Mutex> lock(mutex_);
     if (retired_.empty() || closed_) return;
-    for (size_t i = 0; i < retired_.size();) {
-      auto &events = retired_[i].events;
-      while (!events.empty() && device_.plugin().event.query(events.back()) != HAL_NOT_READY) {
-        device_.plugin().event.destroy(events.back());
-        events.pop_back();
-      }
-      if (events.empty()) {
-        done.push_back(retired_[i].handle);
-        std::swap(retired_[i], retired_.back());
-        retired_.pop_back();
-      } else {
-        ++i;
-      }
-    }
+    retired.swap(retired_);
   }
-  for (hal_executable *handle : done) device_.plugin().kernel.release(device_.handle(), handle);
+  // The plugin is asked without the lock.
+  std::vector<Retired> waiting;
+  for (Retired &r : retired) {
+    while (!r.events.empty() && device_.plugin().event.query(r.events.back()) != HAL_NOT_READY) {
+      device_.plugin().event.destroy(r.events.back());
+      r.events.pop_back();
+    }
+    if (r.events.empty())
+      device_.plugin().kernel.release(device_.handle(), r.handle);
+    else
+      waiting.push_back(std::move(r));
+  }
+  if (waiting.empty()) return;
+  std::lock_guard<Mutex> lock(mutex_);
+  for (Retired &r : waiting) retired_.push_back(std::move(r));
 }
 
 void ExecutableCache::close() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<Mutex> lock(mutex_);
   if (closed_) return;
   closed_ = true;
   const Plugin &plugin = device_.plugin();

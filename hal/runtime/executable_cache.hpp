@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -71,8 +70,9 @@ struct CacheEntry {
 };
 
 inline void retain(CacheEntry *entry) { entry->references.fetch_add(1, std::memory_order_relaxed); }
+void destroy(CacheEntry *entry);  // put off inside a hook, where the locks that it needs may be held
 inline void release(CacheEntry *entry) {
-  if (entry->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete entry;
+  if (entry->references.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(entry);
 }
 
 // Keeps an entry, and so its executable, alive.
@@ -128,7 +128,7 @@ class ExecutableCache {
   std::vector<hal_event *> record_events(const std::vector<uint64_t> &streams);
 
   Device &device_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::unordered_multimap<uint64_t, CacheEntry *> map_;
   CacheEntry *newest_ = nullptr, *oldest_ = nullptr;
   uint64_t capacity_ = 4096;

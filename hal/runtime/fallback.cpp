@@ -21,7 +21,7 @@ Records &records() {
 
 // A stream of its own, so that fallback neither waits for nor takes the poison of the user's work on the host device.
 struct HostQueue {
-  std::mutex mutex;  // one fallback at a time: a poison belongs to the op that just ran
+  Mutex mutex;  // one fallback at a time: a poison belongs to the op that just ran
   std::shared_ptr<Stream> stream;
 };
 
@@ -67,11 +67,7 @@ void run_on_host(Stream &stream, const OpInfo &info, uint32_t id, const hal_oper
   Place host_places[HAL_MAX_OPERANDS];
   Span spans[HAL_MAX_OPERANDS];
   uint64_t moved = 0;
-  std::unique_lock<std::mutex> lock(queue.mutex, std::defer_lock);
-  {
-    BlockingScope blocking;
-    lock.lock();
-  }
+  std::unique_lock<Mutex> lock(queue.mutex);
   if (!queue.stream) queue.stream = Stream::create(host);
   Stream &host_stream = *queue.stream;
   for (uint32_t i = 0; i < n; ++i) {
@@ -103,7 +99,7 @@ void run_on_host(Stream &stream, const OpInfo &info, uint32_t id, const hal_oper
 
 void close_fallback() {
   HostQueue &queue = host_queue();
-  std::unique_lock<std::mutex> lock(queue.mutex, std::try_to_lock);
+  std::unique_lock<Mutex> lock(queue.mutex, std::try_to_lock);
   if (lock.owns_lock()) queue.stream.reset();
 }
 

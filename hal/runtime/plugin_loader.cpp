@@ -65,6 +65,12 @@ std::string chosen_path(const std::string &id) {
   return text != nullptr && *text != '\0' ? canonical(text) : "";
 }
 
+// Tables of this process are chosen by how their origin ends: "entry point mychip = module:Class" by module:Class.
+bool chosen_in_process(const std::string &id, const std::string &origin) {
+  const std::string text = std::getenv(override_name(id).c_str());
+  return origin.size() >= text.size() && origin.compare(origin.size() - text.size(), text.size(), text) == 0;
+}
+
 // "libhal_mychip.so", "mychip.so" -> "mychip".
 std::string id_from_file(const fs::path &file) {
   std::string name = file.filename().string();
@@ -219,7 +225,7 @@ Entry *choose(const std::string &id) {
   if (!wanted.empty()) {
     Entry *chosen = nullptr;
     for (Entry *entry : candidates)
-      if (entry->path == wanted) chosen = entry;
+      if (entry->path.empty() ? chosen_in_process(id, entry->record.origin) : entry->path == wanted) chosen = entry;
     if (chosen == nullptr) {
       registry().entries.emplace_back();
       chosen = &registry().entries.back();
@@ -243,7 +249,7 @@ Entry *choose(const std::string &id) {
   }
   for (Entry *entry : candidates)
     if (entry != loaded)
-      mark_unavailable(*entry, "the id '" + id + "' is claimed by " + origins + "; choose with " + override_name(id) + "=<path>");
+      mark_unavailable(*entry, "the id '" + id + "' is claimed by " + origins + "; choose with " + override_name(id) + "=<path> (module:Class of one in Python)");
   return loaded;
 }
 

@@ -14,7 +14,7 @@ constexpr uint64_t kPatience = 5'000'000'000;  // ns for all streams together
 
 void DeviceRegistry::shutdown() {
   {
-    std::unique_lock<std::mutex> opening(open_mutex_, std::try_to_lock);
+    std::unique_lock<Mutex> opening(open_mutex_, std::try_to_lock);
     if (!opening.owns_lock() || closed_) return;  // a plugin hangs in open: leave everything to the system
     closed_ = true;
   }
@@ -46,7 +46,7 @@ void DeviceRegistry::shutdown() {
       if (handle) plugin.stream.destroy(handle);
     }
     {
-      std::lock_guard<std::mutex> lock(device.streams_mutex_);
+      std::lock_guard<Mutex> lock(device.streams_mutex_);
       device.orphans_.clear();
     }
     plugin.device.close(device.handle_);

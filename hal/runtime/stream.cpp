@@ -36,12 +36,13 @@ std::shared_ptr<Stream> Stream::create(Device &device, int32_t priority) {
   std::unique_ptr<Stream> made(new Stream);
   made->device_ = &device;
   made->id_ = g_next_id.fetch_add(1);
+  made->concurrent_ = (device.properties().capabilities & HAL_CAP_CONCURRENT_SUBMIT) != 0;
   take_error_text();
   if (device.is_closed()) throw Error(HAL_ERROR_UNAVAILABLE, "[Stream] " + device.name() + " has been closed");
   if (device.default_stream_) device.collect_streams();
   check(device.plugin().stream.create(device.handle(), priority, &made->handle_), "Stream");
   std::shared_ptr<Stream> out(made.release(), &Stream::retire);
-  std::lock_guard<std::mutex> lock(device.streams_mutex_);
+  std::lock_guard<Mutex> lock(device.streams_mutex_);
   auto &list = device.streams_;
   list.erase(std::remove_if(list.begin(), list.end(), [](const std::weak_ptr<Stream> &s) { return s.expired(); }), list.end());
   list.push_back(out);
@@ -50,13 +51,14 @@ std::shared_ptr<Stream> Stream::create(Device &device, int32_t priority) {
 
 // A stream whose work isn't done stays, ownerless, until collect_streams finds it idle: its memory can't be reused before.
 void Stream::retire(Stream *stream) {
+  if (in_hook()) return put_off([stream] { retire(stream); });
   std::shared_ptr<Stream> owned(stream);
   Device &device = *stream->device_;
   for (Stream *&current : t_state.current)
     if (current == stream) current = nullptr;
   if (device.is_closed()) return;
   if (device.plugin().stream.query(stream->handle_) == HAL_NOT_READY) {
-    std::lock_guard<std::mutex> lock(device.streams_mutex_);
+    std::lock_guard<Mutex> lock(device.streams_mutex_);
     if (!device.is_closed()) device.orphans_.push_back(std::move(owned));
   }
 }
@@ -76,6 +78,7 @@ bool Stream::query() {
 }
 
 void Stream::synchronize(uint64_t timeout_ns) {
+  run_put_off();
   hal_status status;
   {
     BlockingScope blocking;
@@ -91,7 +94,7 @@ void Stream::wait(Event &event) {
     return;
   }
   take_error_text();
-  std::lock_guard<std::mutex> lock(mutex_);
+  SubmitLock lock(*this);
   check(device_->plugin().stream.wait_event(handle_, event.handle()), "wait");
 }
 
@@ -103,7 +106,7 @@ Stream &Device::current_stream() {
 void Device::set_current_stream(Stream *stream) {
   if (stream && &stream->device() != this)
     throw Error(ErrorKind::Value, "[set_current_stream] got a stream of " + stream->device().name() + ", expected one of " + name_);
-  if (slot_ >= ThreadState::kMaxDevices) throw Error(ErrorKind::Value, "[set_current_stream] more than 64 open devices");
+  if (slot_ >= ThreadState::kMaxDevices) throw Error(ErrorKind::Value, "[set_current_stream] more than 256 open devices");
   t_state.current[slot_] = stream == default_stream_.get() ? nullptr : stream;
 }
 
@@ -115,7 +118,7 @@ std::shared_ptr<Stream> Device::find_stream(uint64_t id) {
 
 std::vector<std::shared_ptr<Stream>> Device::streams() {
   std::vector<std::shared_ptr<Stream>> out;
-  std::lock_guard<std::mutex> lock(streams_mutex_);
+  std::lock_guard<Mutex> lock(streams_mutex_);
   for (auto &weak : streams_)
     if (auto stream = weak.lock()) out.push_back(std::move(stream));
   out.insert(out.end(), orphans_.begin(), orphans_.end());
@@ -125,7 +128,7 @@ std::vector<std::shared_ptr<Stream>> Device::streams() {
 void Device::collect_streams() {
   std::vector<std::shared_ptr<Stream>> done;
   {
-    std::lock_guard<std::mutex> lock(streams_mutex_);
+    std::lock_guard<Mutex> lock(streams_mutex_);
     for (auto &orphan : orphans_)
       if (plugin_->stream.query(orphan->handle_) != HAL_NOT_READY) done.push_back(std::move(orphan));
     orphans_.erase(std::remove(orphans_.begin(), orphans_.end(), nullptr), orphans_.end());
@@ -134,6 +137,7 @@ void Device::collect_streams() {
 
 void Device::synchronize() {
   if (is_closed()) return;
+  run_put_off();
   std::string message;
   hal_status first = HAL_OK;
   auto note = [&](hal_status status, const std::string &text) {

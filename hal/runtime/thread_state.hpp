@@ -9,7 +9,7 @@ namespace hal {
 struct FrontCache;
 
 struct ThreadState {
-  static constexpr uint32_t kMaxDevices = 64;
+  static constexpr uint32_t kMaxDevices = 256;
   FrontCache *front;
   bool front_gone;                       // late in the thread's exit
   int numerics_plus_1, fallback_plus_1;  // 0: the process default holds

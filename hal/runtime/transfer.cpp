@@ -24,7 +24,7 @@ void submit(Stream &stream, Buffer &buffer, const char *what, Submit &&call) {
     throw Error(HAL_ERROR_UNAVAILABLE, std::string("[") + what + "] " + stream.device().name() + " has been closed");
   buffer.record_stream(stream);
   take_error_text();
-  std::lock_guard<std::mutex> lock(stream.mutex());
+  SubmitLock lock(stream);
   check(call(stream.device().plugin().memory, stream.handle()), what);
 }
 
@@ -74,7 +74,7 @@ void copy_bytes(Stream &stream, Buffer &dst, uint64_t dst_offset, Buffer &src, u
     src.record_stream(to_stream);
     dst.record_stream(to_stream);
     take_error_text();
-    std::lock_guard<std::mutex> lock(to_stream.mutex());
+    SubmitLock lock(to_stream);
     check(to.plugin().peer.copy(to_stream.handle(), to.handle(), dst.at(dst_offset), from.handle(), src.at(src_offset), size),
           "copy_bytes");
     return;

@@ -120,7 +120,7 @@ REF = {  # name: (reference, limit f32, limit f64, interval of most samples)
     "rsqrt": (lambda x: 1 / mp.sqrt(x), 1.5, 1.5, (0, 4)),
     "sigmoid": (lambda x: 1 / (1 + mp.exp(-c(x))), 3, 3, (-104, 20)),
     "silu": (lambda x: x / (1 + mp.exp(-c(x))), 4, 4, (-104, 20)),
-    "gelu": (m_gelu, 5, 5, (-15, 5)),
+    "gelu": (m_gelu, 6.5, 5, (-15, 5)),
     "gelu_tanh": (lambda x: x / (1 + mp.exp(-c(x * mp.sqrt(8 / mp.pi) * (1 + mp.mpf("0.044715") * x * x)))), 4, 4, (-11, 5)),
     "softplus": (lambda x: max(x, 0) + mp.log1p(mp.exp(-c(abs(x)))), 2, 2, (-104, 20)),
 }

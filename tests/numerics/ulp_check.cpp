@@ -117,7 +117,7 @@ static quad erfinv_q(quad x) {
   X(rsqrt, rsqrt_d, rsqrt_q, 1.5, 1.5, 0, 4, NONE, false)                \
   X(sigmoid, sigmoid_d, sigmoid_q, 3.0, 3.0, -746, 40, NONE, true)       \
   X(silu, silu_d, silu_q, 4.0, 4.0, -760, 40, NONE, false)               \
-  X(gelu, gelu_d, gelu_q, 5.0, 5.0, -38.9, 10, NONE, false)              \
+  X(gelu, gelu_d, gelu_q, 6.5, 5.0, -38.9, 10, NONE, false)              \
   X(gelu_tanh, gelu_tanh_d, gelu_tanh_q, 4.0, 4.0, -22, 10, NONE, false) \
   X(softplus, softplus_d, softplus_q, 2.0, 2.0, -746, 40, NONE, false)
 

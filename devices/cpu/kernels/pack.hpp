@@ -40,9 +40,9 @@ struct Matrix {
 };
 
 // Source element (p, k) lies at src[p·across + k·along]. Writes dst[k·Width + p] for p < Width, zeros for p ≥ count.
-// May write up to one register beyond the panel's end.
+// May write up to one register beyond the panel's end. What lies `ahead` elements further is fetched into the cache.
 template <int Width, class S, class T>
-void pack_panel(T *dst, const S *src, int64_t across, int64_t along, int count, int64_t depth) {
+void pack_panel(T *dst, const S *src, int64_t across, int64_t along, int count, int64_t depth, int64_t ahead = 0) {
   using V = Vec<T>;
   constexpr int L = V::lanes, Parts = (Width + L - 1) / L;
   int64_t k = 0;
@@ -58,31 +58,80 @@ void pack_panel(T *dst, const S *src, int64_t across, int64_t along, int count, 
     }
     return;
   }
-  if (along == 1) {
-    static const S zeros[L] = {};
+#ifdef CPU_VECTOR_AVX2
+  constexpr bool masked = std::is_same_v<S, float>;
+#else
+  constexpr bool masked = false;
+#endif
+  if (along == 1 || (masked && along == 2)) {
+    static const S zeros[2 * L] = {};
     const S *row[Parts * L];
     int64_t step[Parts * L];
     for (int p = 0; p < Parts * L; ++p) {
       row[p] = p < count ? src + p * across : zeros;
-      step[p] = p < count ? 1 : 0;
+      step[p] = p < count ? along : 0;
     }
-    for (; k + L <= depth; k += L) {
+    // L rows of the panel at a time, of which `rows` are wanted. Ascending k: where Width is no multiple of L, the next row overwrites what
+    // this one stored too much.
+    const auto columns = [&](int rows, auto &&load) {
       typename V::reg t[Parts][L];
       for (int h = 0; h < Parts; ++h) {
 #pragma GCC unroll 8
-        for (int i = 0; i < L; ++i) t[h][i] = V::load(row[h * L + i] + k * step[h * L + i]);
+        for (int i = 0; i < L; ++i) {
+          t[h][i] = load(row[h * L + i] + k * step[h * L + i]);
+          __builtin_prefetch(row[h * L + i] + k * step[h * L + i] + ahead);
+        }
         V::transpose(t[h]);
       }
-      // Ascending k: where Width is no multiple of L, the next row overwrites what this one stored too much.
-#pragma GCC unroll 8
-      for (int i = 0; i < L; ++i)
+      for (int i = 0; i < rows; ++i)
         for (int h = 0; h < Parts; ++h) V::store(dst + (k + i) * Width + h * L, t[h][i]);
+    };
+    if (along == 1) {
+      for (; k + L <= depth; k += L) columns(L, [](const S *p) { return V::load(p); });
+    }
+    if constexpr (masked) {
+      if (along == 2) {
+        for (; k + L < depth; k += L) columns(L, [](const S *p) { return V::load_even(p); });
+      } else if (k < depth) {
+        const int rest = int(depth - k);
+        columns(rest, [rest](const S *p) { return V::load_first(p, rest); });
+        k = depth;
+      }
     }
   }
   for (; k < depth; ++k) {
     for (int p = 0; p < count; ++p) dst[k * Width + p] = widen(src[p * across + k * along]);
     for (int p = count; p < Width; ++p) dst[k * Width + p] = T(0);
   }
+}
+
+// Panels of Width side by side, of `count` places in all: panel i begins at dst + i·Width·depth.
+template <int Width, class S, class T>
+void pack_panels(T *dst, const S *src, int64_t across, int64_t along, int64_t count, int64_t depth) {
+  int64_t first = 0;
+  if (across == 1 && count >= 2 * Width) {
+    // Row by row through all panels: the source is read in the order in which it lies.
+    constexpr int64_t kTogether = 4, kRowsAhead = 16;
+    for (const int64_t whole = count / Width; first < whole; first += kTogether) {
+      const int64_t panels = std::min(kTogether, whole - first);
+      for (int64_t k = 0; k < depth; ++k) {
+        const S *s = src + first * Width + k * along;
+        T *d = dst + first * Width * depth + k * Width;
+        for (int64_t i = 0; i < panels * Width; i += 64 / int64_t(sizeof(S))) __builtin_prefetch(s + i + kRowsAhead * along);
+        for (int64_t i = 0; i < panels; ++i, s += Width, d += Width * depth) {
+          if constexpr (Width % Vec<T>::lanes == 0) {
+            for (int p = 0; p < Width; p += Vec<T>::lanes) Vec<T>::store(d + p, Vec<T>::load(s + p));
+          } else {
+#pragma GCC unroll 8
+            for (int p = 0; p < Width; ++p) d[p] = widen(s[p]);
+          }
+        }
+      }
+    }
+    first = count / Width;
+  }
+  for (int64_t p = first * Width; p < count; p += Width)
+    pack_panel<Width>(dst + p * depth, src + p * across, across, along, int(std::min<int64_t>(Width, count - p)), depth, Width * across);
 }
 
 // out[i, j] = c[i·ldc + j], rounded once.

@@ -59,6 +59,15 @@ struct Vec<float> {
   static reg load(const bf16 *p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))), 16));
   }
+  // The first n lanes, zeros in the others; nothing beyond them is read.
+  static reg load_first(const float *p, int n) {
+    return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
+  }
+  // Every second one of 16.
+  static reg load_even(const float *p) {
+    const reg even = _mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8), 0x88);
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));
+  }
   static void store(float *p, reg v) { _mm256_storeu_ps(p, v); }
   static reg broadcast(const float *p) { return _mm256_broadcast_ss(p); }
   static reg fma(reg a, reg b, reg c) { return _mm256_fmadd_ps(a, b, c); }

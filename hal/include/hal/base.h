@@ -10,7 +10,8 @@
  *    hal_host_api.set_error_text (thread-local, copied); out-parameters are then left untouched.
  *  - No C++ exception, longjmp or signal may leave a plugin.
  *  - Threads: the runtime may call any entry from any thread. Calls that name the same stream are
- *    serialised by the runtime, except query and synchronize, which may run beside a launch. Entries on
+ *    serialised by the runtime, except query and synchronize, which may run beside a launch (and except
+ *    on a device that says HAL_CAP_CONCURRENT_SUBMIT, device.h). Entries on
  *    different handles run concurrently. A plugin that needs more locks does its own locking.
  *  - Strings are UTF-8, NUL-terminated, and live as long as the plugin (or as stated).
  */

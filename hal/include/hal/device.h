@@ -21,6 +21,9 @@ extern "C" {
 #define HAL_CAP_HOST_SIGNAL (UINT64_C(1) << 7)    /* HAL_EVENT_HOST_SIGNALLED events work */
 #define HAL_CAP_EMULATED (UINT64_C(1) << 8)       /* the hardware is emulated in software */
 #define HAL_CAP_SIMULATED_TIME (UINT64_C(1) << 9) /* event times are simulated, not measured */
+/* Calls that submit to one stream may come from several threads at once, and from inside one another (a launch that
+ * runs another op): the plugin orders them itself, and the runtime holds no lock around them. */
+#define HAL_CAP_CONCURRENT_SUBMIT (UINT64_C(1) << 10)
 
 typedef struct hal_device_properties {
   uint32_t struct_size;

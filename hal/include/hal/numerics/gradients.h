@@ -15,13 +15,14 @@ HAL_FN hal_f32 hal_silu_backward_f32(hal_f32 g, hal_f32 x) {
   return g * (v * (c * (1.0f - v) + 1.0f));
 }
 
-/* g (Phi(x) + x phi(x)), Phi(x) = (erf(x / sqrt 2) + 1) / 2, phi(x) = exp(-x^2 / 2) / sqrt(2 pi). */
+/* g (Phi(x) + x phi(x)); for x < 0 that is g (Phi(-a) - a phi(a)), a = |x|, and the two sides add up to 1. */
 HAL_FN hal_f32 hal_gelu_backward_f32(hal_f32 g, hal_f32 x) {
-  hal_f32 c = x > 40.0f ? 40.0f : x, cdf, pdf;
-  c = c < -40.0f ? -40.0f : c;
-  cdf = (hal_erf_f32(c * 0.7071067811865475244f) + 1.0f) * 0.5f;
-  pdf = hal_exp_f32((c * c) * -0.5f) * 0.3989422804014326779f;
-  return g * (cdf + c * pdf);
+  hal_f32 a = hal_abs_f32(x), d;
+  hal_tail_f32 t;
+  a = a > 14.7f ? 14.7f : a;
+  t = hal_normal_tail_f32_(a);
+  d = t.e * HAL_FMA_F32(-a, 0.3989422804014326779f, t.r);
+  return g * (x < 0.0f ? hal_scale2_f32_(d, t.n) : hal_one_minus_f32_(d, t.n));
 }
 
 /* g ((t + 1) / 2 + x/2 (1 - t^2) u'), t = tanh(u), u = x (a x^2 + 1) sqrt(2/pi), u' = (3 a x^2 + 1) sqrt(2/pi), a = 0.044715. */
