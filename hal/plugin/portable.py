@@ -54,7 +54,7 @@ class Library:
         with self._lock:  # one compilation at a time; the lock is the plugin's own, so no other device waits
             key = (id(device), plan.key)
             if key not in self._programs:
-                names = sorted({step.kernel for step in plan.steps})
+                names = sorted(plan.kernels)  # all: other shapes with this key launch others
                 found = self._plugin.program(device, plan.key, names)
                 if found is None:
                     found = self._plugin.compile(device, portable.prelude(target) + plan.source, names)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
+from .signatures import signatures
+
 #: Languages that a prelude exists for.
 LANGUAGES = ("opencl", "cuda", "c++")
 
@@ -163,6 +165,11 @@ class Plan:
     status: int | None = None
     status_text: str = ""
     key: str = field(default="")
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Every kernel of the source. Other shapes with the same key may launch others than these ``steps`` do."""
+        return tuple(signatures(self.source))
 
     def __post_init__(self) -> None:
         if not self.key:

@@ -53,6 +53,13 @@ def test_shapes_and_numbers_do_not_make_keys():
     assert key((5, 7)) == key((10000, 3)) == key((5, 7), (1, 5))
 
 
+def test_a_plan_names_kernels_that_other_shapes_need():
+    few, many = (portable.plan("sum", [Operand("f32", (n,)), Operand("f32", (1,))], {"axes": 1}, Target("c++")) for n in (10, 10000))
+    assert few.key == many.key
+    assert {s.kernel for s in many.steps} <= set(few.kernels)
+    assert {s.kernel for s in few.steps} < {s.kernel for s in many.steps}
+
+
 def test_emits_the_library(tmp_path):
     subprocess.run([sys.executable, "-m", "hal.portable", "--target", "opencl", "--out", str(tmp_path)], check=True, timeout=120)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
