@@ -175,6 +175,10 @@ CONVS = (
     Conv(1, 2, 5, 6, 2, 2, 2, (4, 4)),
     Conv(1, 16, 14, 14, 32, 3, 3, padding=(1, 1)),
     Conv(1, 2, 4, 4, 3, 4, 4),
+    Conv(2, 6, 19, 37, 6, 3, 3, (2, 2), (1, 1), groups=6),
+    Conv(1, 8, 9, 40, 16, 5, 5, (1, 1), (2, 2), (2, 2), groups=4),
+    Conv(1, 3, 20, 41, 8, 5, 5, (2, 2), (2, 2)),
+    Conv(2, 20, 6, 40, 7, 1, 1, (2, 2)),
 )
 
 
@@ -194,7 +198,7 @@ def convolution(op: Op, dtype: str) -> Iterator[Draft]:
 
     for c in CONVS:
         yield Draft(c.label(), lambda rng, c=c: build(rng, c))
-    for c in (CONVS[3], CONVS[13], CONVS[18], CONVS[25]):
+    for c in (CONVS[3], CONVS[13], CONVS[18], CONVS[22], CONVS[25], CONVS[37]):
         for layout in LAYOUTS[1:]:
             yield Draft(f"layout-{layout}-{c.label()}", lambda rng, c=c, layout=layout: build(rng, c, (layout, layout)))
             yield Draft(f"out-{layout}-{c.label()}", lambda rng, c=c, layout=layout: build(rng, c, out=layout))

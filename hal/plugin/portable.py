@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import _core, portable
-from ..portable.catalogue import signatures
 from .kernels import Operand
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Library:
         with self._lock:  # one compilation at a time; the lock is the plugin's own, so no other device waits
             key = (id(device), plan.key)
             if key not in self._programs:
-                names = sorted(signatures(plan.source))  # all: another plan with this source may launch others of them
+                names = sorted(plan.kernels)  # all: other shapes with this key launch others
                 found = self._plugin.program(device, plan.key, names)
                 if found is None:
                     found = self._plugin.compile(device, portable.prelude(target) + plan.source, names)

@@ -61,7 +61,9 @@ def write(target: Target, out: Path) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m hal.portable", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m hal.portable", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--target", required=True, choices=LANGUAGES)
     parser.add_argument("--out", required=True, type=Path, help="folder to write to")
     parser.add_argument("--threads", action=argparse.BooleanOptionalAction, help="work-groups of threads with barriers (default: for cuda)")

@@ -141,7 +141,9 @@ class Builder:
         return Workspace(self.status)
 
     def plan(self) -> Plan:
-        return Plan("\n".join(self.sources), tuple(self.steps), max(self.workspace_bytes, self.workspace_peak), self.status, self.status_text)
+        return Plan(
+            "\n".join(self.sources), tuple(self.steps), max(self.workspace_bytes, self.workspace_peak), self.status, self.status_text
+        )
 
     def unsupported(self, text: str) -> UnsupportedError:
         return UnsupportedError(f"[{self.op}] {text}")

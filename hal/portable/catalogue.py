@@ -49,9 +49,9 @@ def _shapes(op: Op) -> tuple[tuple[tuple[int, ...], ...], ...]:
         return (((1, 1, 4, 4),) * count,)
     if op.category == "layer_norm":
         inner, rows = (5000,), (2, 1)
-        whole = (2, 5000)
+        matrix = (2, 5000)
         named = {"weight": inner, "bias": inner, "weight_grad": inner, "bias_grad": inner, "mean": rows, "rstd": rows}
-        return (tuple(named.get(o.name, whole) for o in op.operands),)
+        return (tuple(named.get(o.name, matrix) for o in op.operands),)
     if op.category == "batch_norm":
         whole = (2, 3, 5000)
         return (tuple(whole if o.name in ("x", "grad", "out") else (3,) for o in op.operands),)
@@ -121,5 +121,3 @@ def library(target: Target) -> Iterator[tuple[str, str, dict[str, tuple[str, ...
     """See `hal.portable.library`."""
     for found in plans(target):
         yield found.key, found.source, signatures(found.source)
-
-

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .build import Builder, Tensor
-from .panels import Columns, Side, multiply, pack, widths
+from .packing import Side, pack, widths
+from .panels import Columns, multiply
 from .reduce import kind, reduce
 from .types import ITEMSIZE, compute
 
@@ -11,16 +14,24 @@ from .types import ITEMSIZE, compute
 PANEL_BYTES = 64 << 20
 
 
+def _pair(values: Sequence[int]) -> tuple[int, int]:
+    first, second = values
+    return int(first), int(second)
+
+
 class _Geometry:
     def __init__(self, b: Builder, x: Tensor, w: Tensor, y: Tensor) -> None:
-        self.stride, self.padding, self.dilation = (tuple(map(int, b.attribute(n))) for n in ("stride", "padding", "dilation"))
+        self.stride, self.padding, self.dilation = (_pair(b.attribute(n)) for n in ("stride", "padding", "dilation"))
         self.groups = int(b.attribute("groups"))
         if min(*self.stride, *self.dilation, self.groups) < 1 or min(self.padding) < 0:
             raise b.unsupported("stride, dilation and groups: expected at least 1, padding at least 0")
-        self.images, self.size, self.kernel, self.out = x.shape[0], x.shape[2:], w.shape[2:], y.shape[2:]
+        self.images = x.shape[0]
+        self.size, self.kernel, self.out = _pair(x.shape[2:]), _pair(w.shape[2:]), _pair(y.shape[2:])
         self.c, self.o = w.shape[1], w.shape[0] // self.groups
         if x.shape[1] != self.c * self.groups or y.shape[1] != w.shape[0] or y.shape[0] != x.shape[0] or w.shape[0] % self.groups:
-            raise b.unsupported(f"shapes: got x {x.shape}, weight {w.shape}, output {y.shape}, {self.groups} groups, which don't belong together")
+            raise b.unsupported(
+                f"shapes: got x {x.shape}, weight {w.shape}, output {y.shape}, {self.groups} groups, which don't belong together"
+            )
         self.taps = self.kernel[0] * self.kernel[1]
         self.back = (-self.padding[0], -self.padding[1])
 
@@ -154,4 +165,6 @@ def conv2d_weight_grad(b: Builder) -> None:
         packed = pack(b, columns, cols_wide)
         where = Columns(columns.lanes, (out.strides[1], out.strides[2], out.strides[3]))
         offset, batch = out.offset + first * out.strides[1], [(g.groups, g.o * out.strides[0])]
-        multiply(b, out.dtype, (a, g.groups), (packed, g.groups), g.o, depth, where, out, out.strides[0], offset, batch, chunk, grouped=True)
+        multiply(
+            b, out.dtype, (a, g.groups), (packed, g.groups), g.o, depth, where, out, out.strides[0], offset, batch, chunk, grouped=True
+        )

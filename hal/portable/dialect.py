@@ -8,6 +8,7 @@ The dialect:
 - ``HAL_LANE_VAR(T, v, lanes);`` a variable of each lane, that lives from one region to the next: ``HAL_V(v)`` in a region over ``lane``.
 - ``HAL_SHARED(T, v, count);`` an array that the lanes share; ``HAL_BARRIER()`` between a region that writes it and one that reads it.
 - ``HAL_ONE_LANE { … }``: once per group.
+- vectors without threads: see vectors.py.
 - ``HAL_PTR(T, p, bytes)``: global pointer to T at a byte offset.
 
 Without threads HAL_LANE_VAR is an array, HAL_BARRIER nothing, and a group is one work-item.
@@ -20,17 +21,42 @@ from functools import lru_cache
 from pathlib import Path
 
 from .interface import Target
+from .vectors import vectors
 
 _COMMON = r"""
 #define HAL_PTR(T, p, bytes) ((GLOBAL T *)((GLOBAL hal_u8 *)(p) + (bytes)))
+/* A loop that isn't worth vectorising: saves the compiler's time. */
+#if defined(__clang__) && !HAL_THREADS
+#define HAL_SCALAR_LOOP _Pragma("clang loop vectorize(disable) unroll(disable)")
+#else
+#define HAL_SCALAR_LOOP
+#endif
+/* Stores that pass by the caches, for results that are larger than those: 32 bytes at a time. */
+#if defined(__clang__) && defined(__AVX__) && !HAL_THREADS
+#define HAL_STREAM 1
+typedef hal_u64 hal_line __attribute__((ext_vector_type(4), may_alias));
+#define HAL_STREAM_LINE(from, to) __builtin_nontemporal_store(*(const hal_line *)(from), (GLOBAL hal_line *)(to))
+#define HAL_STREAM_END() __builtin_ia32_sfence()
+#else
+#define HAL_STREAM 0
+#define HAL_STREAM_LINE(from, to)
+#define HAL_STREAM_END()
+#endif
+#if defined(__GNUC__) || defined(__clang__)
+#define HAL_ALIGNED __attribute__((aligned(32)))
+#else
+#define HAL_ALIGNED
+#endif
 #if HAL_THREADS
+#define HAL_RAW(at, place) (mixed_ ? at : (place))
 #define HAL_FOR_LANES(lane, n) for (hal_i32 lane = HAL_LANE(); lane < (hal_i32)(n); lane += HAL_LANE_COUNT())
 #define HAL_LANE_VAR(T, v, lanes) T v
 #define HAL_V(v) v
 #define HAL_ONE_LANE if (HAL_LANE() == 0)
 #else
+#define HAL_RAW(at, place) (place)
 #define HAL_FOR_LANES(lane, n) for (hal_i32 lane = 0; lane < (hal_i32)(n); ++lane)
-#define HAL_LANE_VAR(T, v, lanes) T v[lanes]
+#define HAL_LANE_VAR(T, v, lanes) T v[lanes] HAL_ALIGNED
 #define HAL_V(v) v[lane]
 #define HAL_ONE_LANE
 #define HAL_BARRIER()
@@ -112,7 +138,8 @@ static inline hal_i32 hal_claim_(hal_i32 *p) {
 }
 """
 
-# After prelude.h of the shared functions. PoCL's fma() is a call, 12 times slower than the builtin that becomes one instruction; sqrt 7 times.
+# After prelude.h of the shared functions. PoCL's fma() is a call, 12 times slower than the builtin that becomes one
+# instruction; sqrt 7 times.
 # `static` lets the compiler drop what a kernel doesn't use.
 _OPENCL_BUILTINS = r"""
 #undef HAL_FN
@@ -166,4 +193,4 @@ def prelude(target: Target) -> str:
     language = _LANGUAGE[target.language]
     if target.language == "opencl":
         language = language % {"threads": int(bool(target.threads))}
-    return head + "\n".join(functions) + "\n" + language + _COMMON
+    return head + "\n".join(functions) + "\n" + language + _COMMON + vectors(target.language)

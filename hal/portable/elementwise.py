@@ -12,10 +12,11 @@ from math import prod
 
 from .build import Builder, Tensor, guarded, render, short_hash
 from .interface import Argument, Block
-from .types import STORAGE, immediate, load, register, store
+from .types import ITEMSIZE, STORAGE, immediate, load, register, store
 from .views import broadcast, ceil_div, collapse
 
 TILE = 256
+STREAM_BYTES = 32 << 20  #: from here on results are stored past the caches, where the compiler can
 _HEAD = 7  # numbers before the parameters in the block
 
 _KERNEL = """
@@ -44,6 +45,7 @@ $advance
       }
       known_ = row_;
     }
+#if HAL_THREADS
     if (mixed_) {
       HAL_FOR_LANES(lane, m_) {
         hal_i64 rest_ = index_ + lane;
@@ -56,6 +58,7 @@ $lane_advance
         }
       }
     }
+#endif
 $loads
     HAL_FOR_LANES(lane, m_) {
       const hal_i64 i = index_ + lane;
@@ -68,18 +71,40 @@ $close
     }
 $stores
   }
+  HAL_STREAM_END();
 }
 """
 
-_LOAD = """    if (g.v[6] >> $k & 1) { HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $immediate; }
+_LOAD = """    if ((g.v[6] >> $k & 1) || (step_$n == 0 && !mixed_)) {
+      const $register same = (g.v[6] >> $k & 1) ? $immediate : $at_same;
+      HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = same;
+    }
+#if HAL_THREADS
     else if (mixed_) { HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $at_lane; }
+#endif
     else if (step_$n == 1) { HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $at_unit; }
-    else if (step_$n == 0) { const $register same = $at_same; HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = same; }
-    else { HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $at_step; }"""
+    else { HAL_SCALAR_LOOP HAL_FOR_LANES(lane, m_) HAL_V(v_$n) = $at_step; }"""
 
-_STORE = """    if (mixed_) { HAL_FOR_LANES(lane, m_) x_$n[HAL_V(at_$n)] = $value; }
-    else if (step_$n == 1) { HAL_FOR_LANES(lane, m_) x_$n[base_$n + col_ + lane] = $value; }
-    else { HAL_FOR_LANES(lane, m_) x_$n[base_$n + (col_ + lane) * step_$n] = $value; }"""
+_STORE = """#if HAL_THREADS
+    if (mixed_) { HAL_FOR_LANES(lane, m_) x_$n[HAL_V(at_$n)] = $value; } else
+#endif
+$stream    if (step_$n == 1) { HAL_FOR_LANES(lane, m_) x_$n[base_$n + col_ + lane] = $value; }
+    else { HAL_SCALAR_LOOP HAL_FOR_LANES(lane, m_) x_$n[base_$n + (col_ + lane) * step_$n] = $value; }"""
+
+_STREAM = """#if HAL_STREAM
+    if (step_$n == 1 && g.v[5] != 0 && m_ == $tile && ((hal_u64)(x_$n + base_$n + col_) & 31u) == 0) {
+      for (hal_i32 lane = 0; lane < $tile; lane += $line) HAL_STREAM_LINE(v_$n + lane, x_$n + base_$n + col_ + lane);
+    } else
+#endif
+"""
+
+
+def _stores(n: str, dtype: str) -> str:
+    """Stores of one output; values that lie in memory as they are computed may be streamed."""
+    stream = ""
+    if register(dtype) == STORAGE[dtype] and ITEMSIZE[dtype] >= 4:
+        stream = render(_STREAM, n=n, tile=TILE, line=32 // ITEMSIZE[dtype])
+    return render(_STORE, n=n, value=store(dtype, f"HAL_V(v_{n})"), stream=stream)
 
 
 def _text(
@@ -101,7 +126,9 @@ def _text(
     for k, (n, dtype) in enumerate(tensors):
         at = first + k * (rank + 2)
         declare.append(f"  GLOBAL {STORAGE[dtype]} *x_{n} = HAL_PTR({STORAGE[dtype]}, p_{n}, o_{n});")
-        declare.append(f"  const hal_i64 step_{n} = g.v[{at + 1}]; hal_i64 base_{n} = 0; HAL_LANE_VAR(hal_i64, at_{n}, {TILE});")
+        declare.append(
+            f"  const hal_i64 step_{n} = g.v[{at + 1}]; hal_i64 base_{n} = 0; HAL_LANE_VAR(hal_i64, at_{n}, HAL_THREADS ? {TILE} : 1);"
+        )
         if (n, dtype) not in raw:
             declare.append(f"  HAL_LANE_VAR({register(dtype)}, v_{n}, {TILE});")
         reset.append(f"      base_{n} = g.v[{at}];")
@@ -124,9 +151,11 @@ def _text(
         for k, (n, dtype) in enumerate(inputs)
     ]
     opened = [f"      const {register(dtype)} {n} = HAL_V(v_{n});" for n, dtype in inputs]
-    opened += [f"      GLOBAL {STORAGE[dtype]} *const {n} = x_{n} + (mixed_ ? HAL_V(at_{n}) : base_{n} + (col_ + lane) * step_{n});" for n, dtype in raw]
+    opened += [
+        f"      GLOBAL {STORAGE[dtype]} *const {n} = x_{n} + HAL_RAW(at_{n}, base_{n} + (col_ + lane) * step_{n});" for n, dtype in raw
+    ]
     opened += [f"      {register(dtype)} {n};" for n, dtype in outputs]
-    stores = [render(_STORE, n=n, value=store(dtype, f"HAL_V(v_{n})")) for n, dtype in outputs]
+    stores = [_stores(n, dtype) for n, dtype in outputs]
     parameters = [f"GLOBAL void *p_{n}, hal_i64 o_{n}" for n, _ in tensors] + scalars
     size = first + len(tensors) * (rank + 2)
     fields = {
@@ -168,14 +197,16 @@ def elementwise(
 
     ``body``: statements that set each output's name (a value of its compute type) from the inputs' names; also in scope: ``i``, the
     row-major number of the element, ``params`` (hal_i64) and ``immediates`` (name, dtype, argument).
-    ``raw``: operands that the body reads itself: the name is a pointer to the place that the element's coordinates lead to (it may write there too).
+    An empty ``shape`` adds the kernel without a launch.
+    ``raw``: operands that the body reads itself: the name is a pointer to the place that the element's coordinates lead to
+    (it may write there too).
     ``status``: where ``hal_raise(status, index)`` in the body reports to (`Builder.raises`).
     ``preamble``: functions that the body calls. ``work``: roughly how many operations the body has (splits the work finer).
     """
     everything = [*inputs, *raw, *outputs]
     tensors = [t for _, t in everything]
     count = prod(shape)
-    strides = [broadcast(t.shape, t.strides, shape) for t in tensors]
+    strides = [broadcast(t.shape, t.strides, shape) if count else (0,) * len(shape) for t in tensors]
     sizes, steps = collapse(shape, strides)
     rank = 8 if len(sizes) <= 8 else 16
     params = params or {}
@@ -207,8 +238,20 @@ def elementwise(
     pieces = row_pieces * (count // cols)
     most = max(1, (64 if not b.target.threads else 8) // work)
     per_group = max(1, min(most, pieces // (4 * (b.target.concurrency or 1))))
+    stream = not b.target.threads and count * sum(ITEMSIZE[t.dtype] for t in tensors) >= STREAM_BYTES
     flags = sum(1 << k for k, (_, t) in enumerate(inputs) if t.immediate)
-    values = [pieces, per_group, cols, row_pieces, len(outer), int(general), flags, *params.values(), *outer, *[1] * (rank - len(outer))]
+    values = [
+        pieces,
+        per_group,
+        cols,
+        row_pieces,
+        len(outer),
+        int(general or stream),
+        flags,
+        *params.values(),
+        *outer,
+        *[1] * (rank - len(outer)),
+    ]
     for t, s in zip(tensors, steps):
         values += [t.offset, 0 if general else s[-1], *(s if general else s[:-1]), *[0] * (rank - len(outer))]
     assert len(values) == block

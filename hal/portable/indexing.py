@@ -28,7 +28,17 @@ def gather(b: Builder) -> None:
     body = """        if (at < 0 || at >= limit) { hal_raise(status, at); out = 0; } else { out = x[at * step]; }"""
     params = {"limit": x.shape[axis], "step": x.strides[axis]}
     status = b.raises("index", x.shape[axis])
-    elementwise(b, f"gather_{place.dtype}", out.shape, [("at", index)], [("out", out.as_bits())], body, raw=[("x", place)], params=params, status=status)
+    elementwise(
+        b,
+        f"gather_{place.dtype}",
+        out.shape,
+        [("at", index)],
+        [("out", out.as_bits())],
+        body,
+        raw=[("x", place)],
+        params=params,
+        status=status,
+    )
 
 
 # A work-group takes up to 32 neighbouring lines (all coordinates but the axis's) and goes along the axis in order: neighbours are
@@ -57,7 +67,9 @@ $body
 """
 
 
-def _lines(b: Builder, label: str, tensors: list[tuple[str, Tensor]], axis: int, shape: tuple[int, ...], limit: int, body: str, status: Argument) -> None:
+def _lines(
+    b: Builder, label: str, tensors: list[tuple[str, Tensor]], axis: int, shape: tuple[int, ...], limit: int, body: str, status: Argument
+) -> None:
     """A kernel over the lines of ``shape`` along ``axis``. In the body ``x_n[HAL_V(at_n) + j * step_n]`` is element j of a line of n."""
     rank = 16
     fields: dict[str, list[str]] = {key: [] for key in ("declare", "lanes", "reset", "advance")}
@@ -65,7 +77,9 @@ def _lines(b: Builder, label: str, tensors: list[tuple[str, Tensor]], axis: int,
     values = [prod(n for d, n in enumerate(shape) if d != axis), shape[axis], limit, len(shape) - 1]
     values += [n for d, n in enumerate(shape) if d != axis] + [1] * (rank - len(shape) + 1)
     for n, t in tensors:
-        fields["declare"].append(f"  GLOBAL {STORAGE[t.dtype]} *x_{n} = HAL_PTR({STORAGE[t.dtype]}, p_{n}, o_{n}); const hal_i64 step_{n} = g.v[{at + 1}];")
+        fields["declare"].append(
+            f"  GLOBAL {STORAGE[t.dtype]} *x_{n} = HAL_PTR({STORAGE[t.dtype]}, p_{n}, o_{n}); const hal_i64 step_{n} = g.v[{at + 1}];"
+        )
         fields["lanes"].append(f"  HAL_LANE_VAR(hal_i64, at_{n}, 32);")
         fields["reset"].append(f"    HAL_V(at_{n}) = g.v[{at}];")
         fields["advance"].append(f"      HAL_V(at_{n}) += c * g.v[{at + 2} + d];")
@@ -184,8 +198,7 @@ HAL_KERNEL(hal_nonzero_fill, 1, (hal_nonzero_block g, GLOBAL void *p_x, hal_i64 
 
 
 def nonzero(b: Builder) -> None:
-    """Counts of blocks, their running sum, then each block writes its own. The caller has counted: more elements than out holds are left out."""
-
+    """Counts of blocks, their running sum, then each block writes its own. The caller has counted: what out can't hold is left out."""
 
     x, out = b.input(0), b.output(0)
     n = prod(x.shape)
@@ -198,5 +211,3 @@ def nonzero(b: Builder) -> None:
     b.step("hal_nonzero_scan", min(blocks, 1), 1, [count.argument, Scalar(blocks)])
     block = Block((n, out.shape[0], out.offset, out.strides[0]))
     b.step("hal_nonzero_fill", blocks, 1, [block, flat.argument, count.argument, out.argument])
-
-

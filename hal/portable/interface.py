@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Union
+
+from .signatures import signatures
 
 #: Languages that a prelude exists for.
 LANGUAGES = ("opencl", "cuda", "c++")
@@ -38,7 +39,9 @@ class Operand:
                 step *= size
             object.__setattr__(self, "strides", tuple(reversed(steps)))
         elif len(self.strides) != len(self.shape):
-            raise ValueError(f"[portable] strides: got {len(self.strides)}, expected {len(self.shape)} as the shape {self.shape} has dimensions")
+            raise ValueError(
+                f"[portable] strides: got {len(self.strides)}, expected {len(self.shape)} as the shape {self.shape} has dimensions"
+            )
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class Block:
     values: tuple[int, ...]
 
 
-Argument = Union[Buffer, Immediate, Workspace, Scalar, Block]
+Argument = Buffer | Immediate | Workspace | Scalar | Block
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,11 @@ class Plan:
     status: int | None = None
     status_text: str = ""
     key: str = field(default="")
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Every kernel of the source. Other shapes with the same key may launch others than these ``steps`` do."""
+        return tuple(signatures(self.source))
 
     def __post_init__(self) -> None:
         if not self.key:

@@ -20,7 +20,9 @@ def nll_loss(b: Builder) -> None:
         }}"""
     params = {"ignored": int(b.attribute("ignore_index")), "classes": x.shape[1], "step": x.strides[1]}
     status = b.raises("target", x.shape[1])
-    elementwise(b, f"nll_loss_{x.dtype}", out.shape, [("target", target)], [("out", out)], body, raw=[("x", rows)], params=params, status=status)
+    elementwise(
+        b, f"nll_loss_{x.dtype}", out.shape, [("target", target)], [("out", out)], body, raw=[("x", rows)], params=params, status=status
+    )
 
 
 def nll_loss_backward(b: Builder) -> None:

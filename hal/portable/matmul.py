@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .build import Builder
-from .panels import Columns, Side, multiply, pack, widths
+from .packing import Side, pack, widths
+from .panels import Columns, multiply
 from .views import broadcast, collapse
 
 CHUNK = 512

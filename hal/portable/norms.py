@@ -140,7 +140,7 @@ def layer_norm_backward(b: Builder) -> None:
 
 def layer_norm_param_grad(b: Builder) -> None:
     g, x = b.input(0), b.input(1)
-    before, inner = _split(b, x)
+    before, _ = _split(b, x)
     mean, rstd = _over(b.input(2), x.shape, 0), _over(b.input(3), x.shape, 0)
     assert mean is not None and rstd is not None
     k = kind("sum", x.dtype)

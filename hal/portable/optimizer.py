@@ -32,7 +32,10 @@ def sgd_step(b: Builder) -> None:
     body = [f"$T d = {'-grad' if b.attribute('maximize') else 'grad'};", "$T n_new_p;", "if (weight_decay != 0) d = d + weight_decay * p;"]
     if buffer is not None:
         mixed = "d" if b.attribute("first_step") else "momentum * buffer + (1 - dampening) * d"
-        body += [f"const $T n_new_buffer = {mixed};", f"d = {'d + momentum * n_new_buffer' if b.attribute('nesterov') else 'n_new_buffer'};"]
+        body += [
+            f"const $T n_new_buffer = {mixed};",
+            f"d = {'d + momentum * n_new_buffer' if b.attribute('nesterov') else 'n_new_buffer'};",
+        ]
     body.append("n_new_p = p - lr * d;")
     _step(b, body, states, outputs, ["lr", "momentum", "dampening", "weight_decay"])
 
@@ -46,7 +49,10 @@ def adam_step(b: Builder) -> None:
         states.append(("vmax", b.input(4)))
         outputs.append(("new_vmax", b.output(3)))
     decay = "q = p * (1 - lr * weight_decay);" if b.attribute("decoupled_weight_decay") else "g = g + weight_decay * p;"
-    body = [f"$T g = {'-grad' if b.attribute('maximize') else 'grad'}, q = p, largest, n_new_m, n_new_v, n_new_p;", f"if (weight_decay != 0) {decay}"]
+    body = [
+        f"$T g = {'-grad' if b.attribute('maximize') else 'grad'}, q = p, largest, n_new_m, n_new_v, n_new_p;",
+        f"if (weight_decay != 0) {decay}",
+    ]
     body += ["n_new_m = beta1 * m + (1 - beta1) * g;", "n_new_v = beta2 * v + ((1 - beta2) * g) * g;"]
     body += ["largest = hal_maximum_$s(vmax, n_new_v);"] if amsgrad else ["largest = n_new_v;"]
     body += ["n_new_p = q - (lr / bias_correction1) * (n_new_m / (hal_root_$s(largest) / bias_correction2_sqrt + eps));"]

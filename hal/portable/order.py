@@ -44,8 +44,11 @@ def _scan(b: Builder, x: Tensor, out: Tensor, a: str) -> None:
         for (j = 0; j < m; ++j) s = {_plus(a, "s", value)};
         total = s;"""
     scanned = b.scratch(a, shape)
+    label = f"totals_{x.dtype}"
+    elementwise(
+        b, label, shape if blocks > 1 else (0,), [], [("total", totals)], sums, raw=[("x", _blocks(x, blocks))], params=params, work=64
+    )
     if blocks > 1:
-        elementwise(b, f"totals_{x.dtype}", shape, [], [("total", totals)], sums, raw=[("x", _blocks(x, blocks))], params=params, work=64)
         _scan(b, totals, scanned, a)
     written = _plus(a, "before", "s")
     result = store(out.dtype, f"(k > 0 ? {written} : s)")
@@ -62,7 +65,10 @@ def _scan(b: Builder, x: Tensor, out: Tensor, a: str) -> None:
 
 def cumsum(b: Builder) -> None:
     x, out = _last(b, b.input(0)), _last(b, b.output(0))
-    _scan(b, x, out, accumulator(x.dtype))
+    a = accumulator(x.dtype)
+    nothing = b.scratch(a, (0,))
+    _scan(b, nothing, nothing, a)  # the kernels of longer rows belong to the key, whatever the length
+    _scan(b, x, out, a)
 
 
 def _key(dtype: str) -> str:
@@ -109,7 +115,9 @@ def _sorted(b: Builder, x: Tensor, descending: bool) -> Tensor:
     elementwise(b, f"keys_{x.dtype}", x.shape, [("x", x)], [("keys", keys), ("numbers", numbers)], body, params=params)
     width = 1
     while True:  # at least once, so that the key holds the merge's kernel whatever the length
-        raw = [(name, _rows(t)) for name, t in (("keys", keys), ("numbers", numbers), ("new_keys", spare_keys), ("new_numbers", spare_numbers))]
+        raw = [
+            (name, _rows(t)) for name, t in (("keys", keys), ("numbers", numbers), ("new_keys", spare_keys), ("new_numbers", spare_numbers))
+        ]
         elementwise(b, "merge", x.shape, [], [], _MERGE, raw=raw, params={"n": n, "width": width}, work=8)
         keys, numbers, spare_keys, spare_numbers = spare_keys, spare_numbers, keys, numbers
         width *= 2
@@ -127,5 +135,3 @@ def sort(b: Builder) -> None:
     body = "        out = x[number * step]; index = number;"
     named, results = [("number", order)], [("out", out), ("index", indices)]
     elementwise(b, f"sorted_{x.dtype}", out.shape, named, results, body, raw=[("x", place)], params={"step": x.strides[-1]})
-
-

@@ -108,4 +108,3 @@ def pointwise(b: Builder) -> None:
     dtypes = tuple("bool" if i.dtype == "bool" else dtype for i in op.inputs)
     chain = Program(dtypes, (Instruction(op.name, dtype, tuple(range(len(dtypes)))),), (len(dtypes),))
     program(b, chain, tensors, [out], f"{op.name}_{dtype}")
-

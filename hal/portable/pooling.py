@@ -6,10 +6,11 @@ from .build import Builder, Tensor, guarded
 from .data import copy_tensor
 from .elementwise import elementwise
 from .indexing import chain_lines
+from .interface import Operand
 from .reduce import kind, reduce
 from .types import compute, load, rounded
 
-_PLACE = """        const hal_i64 plane_row = hal_div(i, cols_out), col = i - plane_row * cols_out, row = plane_row - hal_div(plane_row, rows_out) * rows_out;
+_PLACE = """        const hal_i64 line = hal_div(i, cols_out), col = i - line * cols_out, row = line - hal_div(line, rows_out) * rows_out;
         hal_i64 h, w;"""
 
 
@@ -20,7 +21,14 @@ def _plane(t: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 def _params(b: Builder, x: Tensor, out: Tensor, *names: str) -> dict[str, int]:
     """Sizes and strides of a plane that is read, of one that is written, and attributes of two numbers as name_h, name_w."""
-    params = {"rows": x.shape[2], "cols": x.shape[3], "step_h": x.strides[2], "step_w": x.strides[3], "rows_out": out.shape[2], "cols_out": out.shape[3]}
+    params = {
+        "rows": x.shape[2],
+        "cols": x.shape[3],
+        "step_h": x.strides[2],
+        "step_w": x.strides[3],
+        "rows_out": out.shape[2],
+        "cols_out": out.shape[3],
+    }
     for name in names:
         params[f"{name}_h"], params[f"{name}_w"] = map(int, b.attribute(name))
     return params
@@ -55,6 +63,8 @@ def max_pool2d(b: Builder) -> None:
 def _flat(b: Builder, t: Tensor) -> Tensor:
     """(N, C, H, W) as (N, C, H·W), copied if its strides don't allow it."""
     n, c, h, w = t.shape
+    nothing = Tensor(t.argument, Operand(t.dtype, (0,)))
+    copy_tensor(b, nothing, nothing)  # belongs to the key, needed or not
     if h > 1 and w > 1 and t.strides[2] != w * t.strides[3]:
         dense = b.scratch(t.dtype, t.shape)
         copy_tensor(b, t, dense)
@@ -81,12 +91,23 @@ def max_pool2d_gather(b: Builder) -> None:
         else { const hal_i64 h = hal_div(at, cols); out = x[h * step_h + (at - h * cols) * step_w]; }"""
     params = {"rows": x.shape[2], "cols": x.shape[3], "step_h": x.strides[2], "step_w": x.strides[3]}
     status = b.raises("index", x.shape[2] * x.shape[3])
-    elementwise(b, f"pool_gather_{raw.dtype}", out.shape, [("at", indices)], [("out", out.as_bits())], body, raw=[("x", raw)], params=params, status=status)
+    elementwise(
+        b,
+        f"pool_gather_{raw.dtype}",
+        out.shape,
+        [("at", indices)],
+        [("out", out.as_bits())],
+        body,
+        raw=[("x", raw)],
+        params=params,
+        status=status,
+    )
 
 
 def _window(axis: str, size: str, place: str) -> str:
     """Code: begin and end of an averaging window, clipped to the padded input, then to the input."""
-    return f"""hal_i64 {axis}0 = {place} * stride_{axis} - padding_{axis}, {axis}1 = hal_min_i64({axis}0 + kernel_{axis}, {size} + padding_{axis});
+    return f"""hal_i64 {axis}0 = {place} * stride_{axis} - padding_{axis};
+        hal_i64 {axis}1 = hal_min_i64({axis}0 + kernel_{axis}, {size} + padding_{axis});
         const hal_i64 {axis}_all = {axis}1 - {axis}0;
         {axis}0 = hal_max_i64({axis}0, 0); {axis}1 = hal_min_i64({axis}1, {size});
         const hal_i64 {axis}_inside = {axis}1 - {axis}0;"""
@@ -144,7 +165,8 @@ def avg_pool2d_backward(b: Builder) -> None:
 
 # Section 5's sum of a window, whose elements are taken one after another: lane by lane, the tree, and the blocks' results once more.
 _SUM = """
-#define HAL_TREE_$c(v) do { for (hal_i32 d = 16; d > 0; d >>= 1) for (hal_i32 e = 0; e < d; ++e) v[e] = v[e] + v[e + d]; } while (0)
+#define HAL_TREE_$c(v) \\
+  do { for (hal_i32 d = 16; d > 0; d >>= 1) for (hal_i32 e = 0; e < d; ++e) v[e] = v[e] + v[e + d]; } while (0)
 """
 
 

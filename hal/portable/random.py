@@ -11,7 +11,8 @@ _UNIFORM = {
     "f32": "hal_uniform_f32(hal_philox_word((hal_u64)seed, (hal_u64)(offset + i)))",
     "f16": "hal_uniform_f16(hal_philox_word((hal_u64)seed, (hal_u64)(offset + i)))",
     "bf16": "hal_uniform_bf16(hal_philox_word((hal_u64)seed, (hal_u64)(offset + i)))",
-    "f64": "hal_uniform_f64(hal_philox_word((hal_u64)seed, (hal_u64)(offset + 2 * i)), hal_philox_word((hal_u64)seed, (hal_u64)(offset + 2 * i + 1)))",
+    "f64": "hal_uniform_f64(hal_philox_word((hal_u64)seed, (hal_u64)(offset + 2 * i)),"
+    " hal_philox_word((hal_u64)seed, (hal_u64)(offset + 2 * i + 1)))",
 }
 
 _NORMAL_F32 = """

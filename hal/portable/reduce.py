@@ -56,33 +56,25 @@ $strip_reset
 $strip_advance
         }
       }
-      if (reduced <= 1 || place + width <= inner) {
-        if (width == 32) {
-          HAL_FOR_LANES(lane, 32) {
-            const hal_i64 i = i0 + lane;
+      if (width == 32 && (reduced <= 1 || place + 32 <= inner)) {
+        HAL_FOR_LANES(lane, 32) {
+          const hal_i64 i = i0 + lane;
 $loads
-            (void)i;
-            $accumulate
-          }
-        } else {
-          HAL_FOR_LANES(lane, width) {
-            const hal_i64 i = i0 + lane;
-$loads
-            (void)i;
-            $accumulate
-          }
+          (void)i;
+          $accumulate
         }
       } else {
-        HAL_FOR_LANES(lane, width) {
+        HAL_SCALAR_LOOP HAL_FOR_LANES(lane, width) {
           const hal_i64 i = i0 + lane;
           hal_i64 left = i;
           hal_i32 e;
 $lane_reset
-          for (e = reduced - 1; e >= 0; --e) {
+          HAL_SCALAR_LOOP for (e = reduced - 1; e > 0; --e) {
             const hal_i64 q = hal_div(left, g.v[$reduced_sizes + e]), c = left - q * g.v[$reduced_sizes + e];
             left = q;
 $lane_advance
           }
+$lane_last
 $lane_loads
           (void)i;
           $accumulate
@@ -160,7 +152,7 @@ def kind(name: str, dtype: str) -> Kind:
 
 
 def _better(k: Kind) -> str:
-    """Whether value a, number i goes before value b, number j (j < 0: nothing yet): the first NaN, else the extreme, the first of equals."""
+    """Whether value a, number i goes before b, number j (j < 0: nothing yet): the first NaN, else the extreme, the first of equals."""
     nan = "a != a ? !(b != b && j < i) : b != b ? 0 :" if k.dtype in ("f32", "f64") else ""
     sign = ">" if k.name == "argmax" else "<"
     text = f"""HAL_FN hal_i32 hal_{k.name}_{k.dtype}({k.acc} a, hal_i64 i, {k.acc} b, hal_i64 j) {{
@@ -171,10 +163,13 @@ def _better(k: Kind) -> str:
 
 
 def _text(label: str, k: Kind, inputs: list[tuple[str, str]], value: str, number: str, writes: list[tuple[str, str]]) -> tuple[str, str]:
-    """(kernel name, source). ``writes``: (dtype of an output, the expression stored)."""
+    """(kernel name, source). ``writes``: (dtype, the expression stored) of the result, then of the parts of a partial result."""
     kept_sizes, reduced_sizes = _HEAD, _HEAD + RANK
     at = _HEAD + 2 * RANK
-    lines: dict[str, list[str]] = {key: [] for key in ("declare", "reset", "advance", "strip", "strip_reset", "strip_advance", "lane_reset", "lane_advance")}
+    lines: dict[str, list[str]] = {
+        key: []
+        for key in ("declare", "reset", "advance", "strip", "strip_reset", "strip_advance", "lane_reset", "lane_advance", "lane_last")
+    }
     loads, lane_loads = [], []
     for n, dtype in inputs:
         lines["declare"].append(f"  GLOBAL const {STORAGE[dtype]} *x_{n} = HAL_PTR({STORAGE[dtype]}, p_{n}, o_{n});")
@@ -186,15 +181,16 @@ def _text(label: str, k: Kind, inputs: list[tuple[str, str]], value: str, number
         lines["strip_advance"].append(f"          off_{n} += c * g.v[{at + 1 + RANK} + d];")
         lines["lane_reset"].append(f"          hal_i64 at_{n} = base_{n};")
         lines["lane_advance"].append(f"            at_{n} += c * g.v[{at + 1 + RANK} + e];")
-        loads.append(f"            const {register(dtype)} {n} = {load(dtype, f'x_{n}[off_{n} + lane * step_{n}]')};")
+        lines["lane_last"].append(f"          at_{n} += left * g.v[{at + 1 + RANK}];")
+        loads.append(f"          const {register(dtype)} {n} = {load(dtype, f'x_{n}[off_{n} + lane * step_{n}]')};")
         lane_loads.append(f"          const {register(dtype)} {n} = {load(dtype, f'x_{n}[at_{n}]')};")
         at += 1 + 2 * RANK
-    write = []
+    write: list[list[str]] = [[], []]
     for j, (dtype, expr) in enumerate(writes):
         lines["declare"].append(f"  GLOBAL {STORAGE[dtype]} *y_{j} = HAL_PTR({STORAGE[dtype]}, p_out{j}, o_out{j}); hal_i64 to_{j};")
-        lines["reset"].append(f"    to_{j} = g.v[{at}] + (blocks > 1 ? hal_div(first, 4096) : 0);")
+        lines["reset"].append(f"    to_{j} = g.v[{at}] + (blocks > 1 ? first >> 12 : 0);")
         lines["advance"].append(f"      to_{j} += c * g.v[{at + 1} + d];")
-        write.append(f"y_{j}[to_{j}] = {store(dtype, expr)};")
+        write[j > 0].append(f"y_{j}[to_{j}] = {store(dtype, expr)};")
         at += 1 + RANK
     lines["declare"] += [f"  HAL_LANE_VAR({k.acc}, acc, 32); HAL_SHARED({k.acc}, shared, 32);"]
     if k.index:
@@ -206,29 +202,43 @@ def _text(label: str, k: Kind, inputs: list[tuple[str, str]], value: str, number
     fields = {key: "\n".join(text) for key, text in lines.items()} | code
     fields |= {
         "size": str(at),
-        "parameters": ", ".join([f"GLOBAL void *p_{n}, hal_i64 o_{n}" for n in [*(n for n, _ in inputs), *(f"out{j}" for j in range(len(writes)))]]),
+        "parameters": ", ".join(
+            [f"GLOBAL void *p_{n}, hal_i64 o_{n}" for n in [*(n for n, _ in inputs), *(f"out{j}" for j in range(len(writes)))]]
+        ),
         "inner": f"{reduced_sizes} + (g.v[5] > 0 ? g.v[5] - 1 : 0)",
         "kept_sizes": str(kept_sizes),
         "reduced_sizes": str(reduced_sizes),
         "loads": "\n".join(loads),
         "lane_loads": "\n".join(lane_loads),
         "accumulate": f"{value} {code['accumulate']}",
-        "write": " ".join(write),
+        "write": f"if (blocks > 1) {{ {' '.join(write[1])} }} else {{ {' '.join(write[0])} }}",
     }
     name = f"hal_{label}_{short_hash(render(_KERNEL, name='', **fields))}"
     return name, render(_KERNEL, name=name, **fields)
 
 
-def _launch(b: Builder, name: str, inputs: list[Tensor], kept: list[int], reduced: list[int], shape: Sequence[int], outs: list[Tensor], blocks: int, count: int) -> None:
+def _launch(
+    b: Builder,
+    name: str,
+    inputs: list[Tensor],
+    kept: list[int],
+    reduced: list[int],
+    shape: Sequence[int],
+    outs: list[Tensor],
+    blocks: int,
+    count: int,
+) -> None:
     rows, n = prod(shape[d] for d in kept), prod(shape[d] for d in reduced)
     steps = [broadcast(t.shape, t.strides, shape) for t in inputs]
     kept_sizes, kept_steps = collapse([shape[d] for d in kept], [*([s[d] for d in kept] for s in steps), *(o.strides for o in outs)])
     reduced_sizes, reduced_steps = collapse([shape[d] for d in reduced], [[s[d] for d in reduced] for s in steps])
     if max(len(kept_sizes), len(reduced_sizes)) > RANK:
-        raise b.unsupported(f"dimensions: got {len(kept_sizes)} kept and {len(reduced_sizes)} reduced, expected at most {RANK} that can't be merged")
+        raise b.unsupported(
+            f"dimensions: got {len(kept_sizes)} kept and {len(reduced_sizes)} reduced, expected at most {RANK} that can't be merged"
+        )
     tasks = rows * blocks
-    per_group = max(1, min(64, tasks // (4 * (b.target.concurrency or 1)), max(1, 65536 // max(n, 1))))
-    pad = lambda values: [*values, *[0] * (RANK - len(values))]  # noqa: E731
+    per_group = max(1, min(64, tasks // (4 * (b.target.concurrency or 1)), max(1, 65536 // min(max(n, 1), BLOCK))))
+    pad = lambda values: [*values, *[0] * (RANK - len(values))]
     values = [tasks, per_group, n, blocks, len(kept_sizes), len(reduced_sizes), count, *pad(kept_sizes), *pad(reduced_sizes)]
     for t, k, r in zip(inputs, kept_steps, reduced_steps):
         values += [t.offset, *pad(k), *pad(r)]
@@ -263,28 +273,24 @@ def reduce(
     partial = [(k.dtype, "shared[0]"), *([("i64", "shared_at[0]")] if k.index else [])]
     again = [("total", k.dtype), *([("place", "i64")] if k.index else [])]
     label = f"{k.name}_{inputs[0][1].dtype}"
-    texts = {
-        (False, True): _text(label, k, [(s, t.dtype) for s, t in inputs], value, "i", [(out.dtype, final)]),
-        (False, False): _text(label, k, [(s, t.dtype) for s, t in inputs], value, "i", partial),
-        (True, False): _text(label, k, again, "total", "place", partial),
-        (True, True): _text(label, k, again, "total", "place", [(out.dtype, final)]),
-    }
-    for name, text in texts.values():
+    first = _text(label, k, [(s, t.dtype) for s, t in inputs], value, "i", [(out.dtype, final), *partial])
+    second = _text(f"{k.name}_{k.dtype}", k, again, "total", "place", [(out.dtype, final), *partial])
+    for name, text in (first, second):
         b.source(guarded(name, text))
     if rows == 0:
         return
-    level, size, current = False, n, tensors
+    kernel, size, current = first[0], n, tensors
     dims, keep, cut = list(shape), kept, reduced
     while True:
         blocks = max(1, ceil_div(size, BLOCK))
-        if blocks == 1:
-            _launch(b, texts[level, True][0], current, keep, cut, dims, [out], blocks, n)
-            return
         kept_shape = tuple(dims[d] for d in keep)
+        if blocks == 1:
+            _launch(b, kernel, current, keep, cut, dims, [out, *[out] * len(partial)], blocks, n)
+            return
         parts = [b.scratch(d, (*kept_shape, blocks)) for d, _ in partial]
         heads = [p.view(kept_shape, p.strides[:-1]) for p in parts]
-        _launch(b, texts[level, False][0], current, keep, cut, dims, heads, blocks, n)
-        level, size, current = True, blocks, parts
+        _launch(b, kernel, current, keep, cut, dims, [out, *heads], blocks, n)
+        kernel, size, current = second[0], blocks, parts
         dims, keep, cut = [*kept_shape, blocks], list(range(len(kept_shape))), [len(kept_shape)]
 
 
@@ -297,7 +303,7 @@ def reduction(b: Builder) -> None:
     if mask >> rank:
         raise b.unsupported(f"axes: got {mask:#x}, expected bits below {rank}")
     k = kind(b.op, x.dtype)
-    if prod(x.shape[d] for d in axes) == 0 and b.op in ("amax", "amin", "argmax", "argmin") and out.shape and prod(out.shape):
+    if prod(x.shape[d] for d in axes) == 0 and b.op in ("amax", "amin", "argmax", "argmin") and 0 not in out.shape:
         raise b.unsupported("got an empty axis, which has no result")
     c = compute(x.dtype)
     value = {"any": "x != 0", "all": "x != 0"}.get(b.op, "x")
@@ -306,6 +312,3 @@ def reduction(b: Builder) -> None:
     target = out.view(tuple(out.shape[d] for d in kept), tuple(out.strides[d] for d in kept))
     wide = c in ("i8", "i16", "i32", "i64") and k.acc == "hal_u64"
     reduce(b, k, x.shape, axes, [("x", x)], target, f"(hal_i64){value}" if wide else value, final)
-
-
-

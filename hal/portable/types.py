@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from ..ops.spec import ACCUMULATOR, COMPUTE_TYPE
 
-ITEMSIZE = {"bool": 1, "u8": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "bits8": 1, "bits16": 2, "bits32": 4, "bits64": 8}
+ITEMSIZE = {
+    "bool": 1,
+    "u8": 1,
+    "i8": 1,
+    "i16": 2,
+    "i32": 4,
+    "i64": 8,
+    "f16": 2,
+    "bf16": 2,
+    "f32": 4,
+    "f64": 8,
+    "bits8": 1,
+    "bits16": 2,
+    "bits32": 4,
+    "bits64": 8,
+}
 
 #: What lies in memory.
 STORAGE = {
-    "bool": "hal_u8", "u8": "hal_u8", "i8": "hal_i8", "i16": "hal_i16", "i32": "hal_i32", "i64": "hal_i64", "f16": "hal_u16", "bf16": "hal_u16",
-    "f32": "hal_f32", "f64": "hal_f64", "bits8": "hal_u8", "bits16": "hal_u16", "bits32": "hal_u32", "bits64": "hal_u64",
+    "bool": "hal_u8", "u8": "hal_u8", "i8": "hal_i8", "i16": "hal_i16", "i32": "hal_i32", "i64": "hal_i64", "f16": "hal_u16",
+    "bf16": "hal_u16", "f32": "hal_f32", "f64": "hal_f64", "bits8": "hal_u8", "bits16": "hal_u16", "bits32": "hal_u32", "bits64": "hal_u64",
 }  # fmt: skip
 
 

@@ -125,7 +125,9 @@ class Cxx:
             source, made = CACHE / f"{key}.cpp", CACHE / f"{key}.{os.getpid()}.so"
             source.write_text(text, encoding="utf-8")
             warnings = ("-Wall", "-Wextra", "-Wno-unused-function", "-Wno-unused-variable", "-Wno-unused-but-set-variable")
-            done = subprocess.run(["g++", *self.flags, *warnings, str(source), "-o", str(made)], capture_output=True, text=True, timeout=600)
+            done = subprocess.run(
+                ["g++", *self.flags, *warnings, str(source), "-o", str(made)], capture_output=True, text=True, timeout=600
+            )
             assert done.returncode == 0, done.stderr[:4000]
             made.replace(library)
         return ctypes.CDLL(str(library))

@@ -15,8 +15,8 @@ FLAGS = ["-cl-fp32-correctly-rounded-divide-sqrt", "-cl-std=CL1.2"]
 
 
 class OpenCL:
-    def __init__(self) -> None:
-        self.target = portable.Target("opencl")
+    def __init__(self, threads: bool = False) -> None:
+        self.target = portable.Target("opencl", threads)
         device = cl.get_platforms()[0].get_devices()[0]
         self.context = cl.Context([device])
         self.queue = cl.CommandQueue(self.context)

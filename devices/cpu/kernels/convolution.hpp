@@ -31,6 +31,12 @@ inline int64_t blocks_per_chunk(const ConvShape &s) { return std::max<int64_t>(1
 // Which operand of the op is x, weight and y. Throws Invalid.
 ConvShape conv_shape(const hal_op &op, int x, int weight, int y);
 
+// Groups of few channels: convolution_rows.cpp. `general` runs what it can't. The unnamed value names the storage type.
+std::unique_ptr<Kernel> make_conv_rows(const ConvShape &s, bool gradient, float, std::unique_ptr<Kernel> general);
+std::unique_ptr<Kernel> make_conv_rows(const ConvShape &s, bool gradient, double, std::unique_ptr<Kernel> general);
+std::unique_ptr<Kernel> make_conv_rows(const ConvShape &s, bool gradient, f16, std::unique_ptr<Kernel> general);
+std::unique_ptr<Kernel> make_conv_rows(const ConvShape &s, bool gradient, bf16, std::unique_ptr<Kernel> general);
+
 std::unique_ptr<Kernel> make_conv2d(const hal_op &op);
 std::unique_ptr<Kernel> make_conv2d_input_grad(const hal_op &op);
 std::unique_ptr<Kernel> make_conv2d_weight_grad(const hal_op &op);

@@ -1,5 +1,7 @@
 // conv2d and conv2d_input_grad: a matrix product of packed weights (output channels × k) and packed strips of pixels (k × pixels), where
 // k runs as the contract says (docs/numerics.md, 8). Nothing is unrolled in memory: a strip's panel lives in the cache for one chunk.
+#include <atomic>
+
 #include "convolution_strips.hpp"
 
 namespace cpu {
@@ -25,30 +27,18 @@ class ConvChains final : public Kernel {
 
   ConvChains(const ConvShape &s, bool gradient)
       : gradient_(gradient), batch_(s.batch), groups_(s.groups), filters_(s.filters), weight_(s.weight) {
-    std::vector<Lattice> lattices;
-    if (gradient) {
-      source_ = {s.out_h, s.out_w, s.filters, s.y};
-      out_channels_ = s.channels, out_ = s.x;
-      for (int64_t ph = 0; ph < s.stride_h; ++ph)
-        for (int64_t pw = 0; pw < s.stride_w; ++pw)
-          lattices.push_back({gradient_axis(s.height, s.kernel_h, s.stride_h, s.padding_h, s.dilation_h, ph),
-                              gradient_axis(s.width, s.kernel_w, s.stride_w, s.padding_w, s.dilation_w, pw)});
-    } else {
-      source_ = {s.height, s.width, s.channels, s.x};
-      out_channels_ = s.filters, out_ = s.y;
-      lattices.push_back({forward_axis(s.out_h, s.kernel_h, s.stride_h, s.padding_h, s.dilation_h),
-                          forward_axis(s.out_w, s.kernel_w, s.stride_w, s.padding_w, s.dilation_w)});
-    }
+    source_ = conv_source(s, gradient);
+    out_channels_ = gradient ? s.channels : s.filters;
+    out_ = gradient ? s.x : s.y;
     panels_ = ceil_div(out_channels_, MR);
     int64_t packed = 0;
-    for (auto &l : lattices) {
+    for (auto &l : conv_lattices(s, gradient)) {
       if (batch_ * groups_ * out_channels_ * l.pixels() == 0) continue;
       works_.push_back(plan(std::move(l), s));
       works_.back().packed = packed;
       packed += groups_ * panels_ * MR * works_.back().depth;
     }
     workspace_size = uint64_t(packed + 32) * sizeof(T);
-    packed_ = packed;
   }
 
   void run(void *const *data, void *workspace) const override {
@@ -56,13 +46,14 @@ class ConvChains final : public Kernel {
     S *out = static_cast<S *>(data[2]);
     T *packed = static_cast<T *>(workspace);
     std::vector<int64_t> first_task{0};
+    std::atomic<bool> finite{true};
     for (const auto &w : works_) {
-      pack_weights(w, weight, packed);
+      pack_weights(w, weight, packed, finite);
       first_task.push_back(first_task.back() + groups_ * w.blocks * w.row_cuts);
     }
     if (works_.empty()) return;
     // Zeros stand for taps that a gradient leaves out. That changes nothing unless a weight isn't finite.
-    if (gradient_ && !all_finite(packed)) return run_exact(source, weight, out);
+    if (gradient_ && !finite) return run_exact(source, weight, out);
     parallel_for(first_task.back(), 1, [&](int64_t begin, int64_t end) {
       size_t which = 0;
       for (int64_t task = begin; task < end; ++task) {
@@ -116,7 +107,7 @@ class ConvChains final : public Kernel {
   }
 
   // Panels of MR output channels, chunk by chunk: packed[((group·depth + chunk's start)·panels + panel·chunk's length)·MR + k·MR + row].
-  void pack_weights(const Work &w, const S *weight, T *packed) const {
+  void pack_weights(const Work &w, const S *weight, T *packed, std::atomic<bool> &finite) const {
     if (w.depth == 0) return;
     const int64_t along = gradient_ ? weight_.at[0] : weight_.at[1], across = gradient_ ? weight_.at[1] : weight_.at[0];
     const int64_t taps = w.lattice.taps();
@@ -140,6 +131,7 @@ class ConvChains final : public Kernel {
                 }
                 dst += count * MR;
               }
+          if (gradient_ && !all_finite(dst - (c1 - c0) * taps * MR, (c1 - c0) * taps * MR)) finite = false;
         }
       }
     });
@@ -153,9 +145,9 @@ class ConvChains final : public Kernel {
       for (int r = 0; r < MR; ++r) dst[i * MR + r] = widen(src[i + r * across]);
   }
 
-  bool all_finite(const T *packed) const {
+  static bool all_finite(const T *values, int64_t count) {
     int bad = 0;
-    for (int64_t i = 0; i < packed_; ++i) bad |= packed[i] - packed[i] != T(0);
+    for (int64_t i = 0; i < count; ++i) bad |= values[i] - values[i] != T(0);
     return !bad;
   }
 
@@ -259,22 +251,29 @@ class ConvChains final : public Kernel {
 
   bool gradient_;
   int64_t batch_, groups_, filters_;
-  int64_t out_channels_ = 0, panels_ = 0, packed_ = 0;  // channels and panels per group
+  int64_t out_channels_ = 0, panels_ = 0;  // channels and panels per group
   ConvSource source_;
   Strides4 out_, weight_;
   std::vector<Work> works_;
 };
 
+template <class S>
+std::unique_ptr<Kernel> make(const ConvShape &s, bool gradient) {
+  auto chains = std::make_unique<ConvChains<S>>(s, gradient);
+  if (s.groups > 1 && s.channels <= 4 && s.filters <= 4) return make_conv_rows(s, gradient, S{}, std::move(chains));
+  return chains;
+}
+
 std::unique_ptr<Kernel> make(const hal_op &op, const ConvShape &s, bool gradient) {
   switch (op.operands[0].dtype) {
     case HAL_F16:
-      return std::make_unique<ConvChains<f16>>(s, gradient);
+      return make<f16>(s, gradient);
     case HAL_BF16:
-      return std::make_unique<ConvChains<bf16>>(s, gradient);
+      return make<bf16>(s, gradient);
     case HAL_F64:
-      return std::make_unique<ConvChains<double>>(s, gradient);
+      return make<double>(s, gradient);
     default:
-      return std::make_unique<ConvChains<float>>(s, gradient);
+      return make<float>(s, gradient);
   }
 }
 

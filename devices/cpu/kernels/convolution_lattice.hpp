@@ -42,4 +42,28 @@ struct Lattice {
   int64_t pixels() const { return y.count * x.count; }  // of one image
 };
 
+// What conv2d (the forward lattice) or conv2d_input_grad (one lattice per phase of the stride) reads and writes.
+struct ConvSource {
+  int64_t height, width, channels;  // channels of one group
+  Strides4 strides;
+};
+
+inline ConvSource conv_source(const ConvShape &s, bool gradient) {
+  return gradient ? ConvSource{s.out_h, s.out_w, s.filters, s.y} : ConvSource{s.height, s.width, s.channels, s.x};
+}
+
+inline std::vector<Lattice> conv_lattices(const ConvShape &s, bool gradient) {
+  if (!gradient)
+    return {{forward_axis(s.out_h, s.kernel_h, s.stride_h, s.padding_h, s.dilation_h),
+             forward_axis(s.out_w, s.kernel_w, s.stride_w, s.padding_w, s.dilation_w)}};
+  std::vector<Lattice> lattices;
+  for (int64_t ph = 0; ph < s.stride_h; ++ph)
+    for (int64_t pw = 0; pw < s.stride_w; ++pw) {
+      lattices.push_back({gradient_axis(s.height, s.kernel_h, s.stride_h, s.padding_h, s.dilation_h, ph),
+                          gradient_axis(s.width, s.kernel_w, s.stride_w, s.padding_w, s.dilation_w, pw)});
+      if (lattices.back().pixels() == 0) lattices.pop_back();
+    }
+  return lattices;
+}
+
 }  // namespace cpu

@@ -7,12 +7,6 @@
 
 namespace cpu {
 
-// Where a convolution reads: channels [0, channels) of one group.
-struct ConvSource {
-  int64_t height, width, channels;
-  Strides4 strides;
-};
-
 // The pixels of a strip that lie in one row of one image.
 struct Piece {
   int first, count;  // of the strip's columns

@@ -141,16 +141,17 @@ class ConvWeightGrad final : public Kernel {
     for (int64_t b = b0; b < b1; ++b)
       for (const auto &p : parts) copy_x(x + s_.x(p.n, r.group * s_.channels, 0, 0), p, b, copy + (b - b0) * block);
     for (int64_t m = r.m0; m < r.m1; m += MR) pack_gradient(r, g, parts, m, panels + (m - r.m0) * depth);
+    const T *matrix = gather_ ? gather(r, copy, offsets, depth) : nullptr;
     const int64_t rows_at_once = std::max<int64_t>(1, kPanelBytes / (MR * depth * int64_t(sizeof(T)))) * MR;
     for (int64_t mb = r.m0; mb < r.m1; mb += rows_at_once)
       for (int64_t p = r.u0 * panels_per_unit(); p < r.u1 * panels_per_unit(); ++p) {
-        const T *b = gather_ ? gather(copy, offsets, depth, p * L) : copy + (p / taps_ - r.u0) * block + tap_offset(p % taps_);
+        const T *b = gather_ ? matrix + (p - r.u0) * L : copy + (p / taps_ - r.u0) * block + tap_offset(p % taps_);
         for (int64_t m = mb; m < std::min(r.m1, mb + rows_at_once); m += MR) {
           const int rows = int(std::min<int64_t>(MR, r.m1 - m));
           const T *a = panels + (m - r.m0) * depth;
           T *c = sums + sum_at(r.group, p, m);
           if (gather_ || dense)
-            tile(rows, int(L), depth, a, b, Dense{L}, c, L, add);
+            tile(rows, int(L), depth, a, b, Dense{gather_ ? (r.u1 - r.u0) * L : L}, c, L, add);
           else
             tile(rows, int(L), depth, a, b, Table{offsets}, c, L, add);
         }
@@ -197,24 +198,29 @@ class ConvWeightGrad final : public Kernel {
     }
   }
 
-  // Columns [j, j + L) of (tap, channel) pairs.
-  const T *gather(const T *copy, const int64_t *offsets, int64_t depth, int64_t j) const {
-    T *panel = gathered.get<T>(depth * L);
-    const int64_t count = std::min(L, taps_ * s_.channels - j);
-    for (int64_t i = 0; i < L; ++i) {
-      if (i >= count) {
-        for (int64_t k = 0; k < depth; ++k) panel[k * L + i] = T(0);
-        continue;
-      }
-      const T *src = copy + tap_offset((j + i) / s_.channels) + (j + i) % s_.channels;
-      const int64_t step = s_.stride_w * lane_count_;
-      for (int64_t row = 0; row < depth; row += s_.out_w) {
-        const T *from = src + offsets[row];
-        T *to = panel + row * L + i;
-        for (int64_t k = 0; k < s_.out_w; ++k) to[k * L] = from[k * step];
-      }
+  // Row k of the second matrix where (tap, channel) pairs of the rectangle stand side by side. Pairs of one kernel row that are neighbours
+  // in the copy are copied together.
+  const T *gather(const Rectangle &r, const T *copy, const int64_t *offsets, int64_t depth) const {
+    struct Run {
+      int64_t to, from, count;
+    };
+    const int64_t width = (r.u1 - r.u0) * L, first = r.u0 * L, lanes = lane_count_;
+    const int64_t together = s_.dilation_w == 1 ? s_.kernel_w * lanes : lanes;
+    std::vector<Run> runs;
+    for (int64_t column = 0; column < taps_ * lanes; column += together) {
+      const int64_t begin = std::max(column, first), end = std::min(column + together, first + width);
+      if (begin < end) runs.push_back({begin - first, tap_offset(column / lanes) + begin - column, end - begin});
     }
-    return panel;
+    T *matrix = gathered.get<T>(depth * width);
+    const int64_t used = std::min(width, taps_ * lanes - first);
+    for (int64_t k = 0; k < depth; ++k) {
+      T *row = matrix + k * width;
+      const T *from = copy + offsets[k];
+      for (const auto &run : runs)
+        for (int64_t i = 0; i < run.count; ++i) row[run.to + i] = from[run.from + i];
+      for (int64_t i = used; i < width; ++i) row[i] = T(0);
+    }
+    return matrix;
   }
 
   void store(const Rectangle &r, const T *sum, S *out) const {

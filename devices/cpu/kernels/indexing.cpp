@@ -233,7 +233,7 @@ std::unique_ptr<Kernel> make_scatter(const hal_op &op) {
   });
 }
 
-thread_local Scratch lane_sums, order_scratch;
+thread_local Scratch lane_sums, lane_totals, order_scratch, entry_scratch;
 
 // A of section 1: floats in f32 or f64, integers modulo 2^64.
 template <int D>
@@ -254,13 +254,13 @@ struct Accumulate {
   }
 };
 
-// Columns [j0, j0 + width) of one line, destinations [low, high): every thread may read all the sources and keep what is its own.
+// Columns [j0, j0 + width) of one line.
 template <int D>
-void add_lanes(const Lines &l, const Lines::Offsets &o, int64_t j0, int64_t width, int64_t low, int64_t high, const int64_t *index,
+void add_lanes(const Lines &l, const Lines::Offsets &o, int64_t j0, int64_t width, const int64_t *index,
                const typename Accumulate<D>::S *src, typename Accumulate<D>::S *out, BadIndex &bad) {
   using Acc = Accumulate<D>;
   using A = typename Acc::A;
-  const int64_t cells = (high - low) * width;
+  const int64_t cells = l.size * width;
   A *chain = lane_sums.get<A>(2 * cells + (cells + 1) / 2 + 1), *total = chain + cells;  // 8 or 4 bytes hold at least two counts
   uint16_t *count = reinterpret_cast<uint16_t *>(total + cells);
   std::fill_n(chain, cells, A(0));
@@ -271,11 +271,11 @@ void add_lanes(const Lines &l, const Lines::Offsets &o, int64_t j0, int64_t widt
     const auto *sp = src + o.other + i * l.other_axis + j0 * l.other_last;
     for (int64_t j = 0; j < width; ++j) {
       const int64_t at = ip[j * l.index_last];
-      if (uint64_t(at - low) >= uint64_t(high - low)) {
-        if (uint64_t(at) >= uint64_t(l.size)) bad.note(at);
+      if (uint64_t(at) >= uint64_t(l.size)) {
+        bad.note(at);
         continue;
       }
-      const int64_t cell = (at - low) * width + j;
+      const int64_t cell = at * width + j;
       if (count[cell] == kChain) {
         if (!several) std::fill_n(total, cells, A(0));
         several = true;
@@ -288,11 +288,94 @@ void add_lanes(const Lines &l, const Lines::Offsets &o, int64_t j0, int64_t widt
     }
   }
   // The first chain is never −0, so adding it to +0 leaves it as it is.
-  for (int64_t k = low; k < high; ++k) {
+  for (int64_t k = 0; k < l.size; ++k) {
     auto *to = out + o.whole + k * l.whole_axis + j0 * l.whole_last;
-    const A *from = chain + (k - low) * width, *before = total + (k - low) * width;
+    const A *from = chain + k * width, *before = total + k * width;
     for (int64_t j = 0; j < width; ++j) to[j * l.whole_last] = Acc::store(several ? before[j] + from[j] : from[j]);
   }
+}
+
+// One line of many destinations: contributions are first dealt, in order, to buckets of destinations whose chains fit into the cache.
+template <int D>
+void add_buckets(const Lines &l, const Lines::Offsets &o, const int64_t *index, const typename Accumulate<D>::S *src,
+                 typename Accumulate<D>::S *out, BadIndex &bad) {
+  using Acc = Accumulate<D>;
+  using A = typename Acc::A;
+  using S = typename Acc::S;
+  struct Entry {
+    uint32_t cell;
+    S value;
+  };
+  struct Cell {
+    A chain;
+    uint32_t count;
+  };
+  constexpr int64_t kMostBuckets = 1024, kPiece = 1 << 16;
+  int shift = 15;
+  while ((l.size >> shift) >= kMostBuckets) ++shift;
+  const int64_t buckets = (l.size >> shift) + 1, pieces = (l.n + kPiece - 1) / kPiece;
+  // place[piece][bucket]: how many, then where the piece's next entry of the bucket goes.
+  int64_t *place = order_scratch.get<int64_t>(pieces * buckets + buckets + 1), *first = place + pieces * buckets;
+  Entry *entries = entry_scratch.get<Entry>(l.n);
+  const auto each = [&](int64_t piece, auto &&body) {
+    for (int64_t i = piece * kPiece; i < std::min(l.n, (piece + 1) * kPiece); ++i) {
+      const int64_t at = index[o.index + i * l.index_axis];
+      if (uint64_t(at) < uint64_t(l.size))
+        body(i, at);
+      else
+        bad.note(at);
+    }
+  };
+  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      int64_t *counts = place + piece * buckets;
+      std::fill_n(counts, buckets, 0);
+      each(piece, [&](int64_t, int64_t at) { ++counts[at >> shift]; });
+    }
+  });
+  int64_t next = 0;
+  for (int64_t b = 0; b < buckets; ++b) {
+    first[b] = next;
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      const int64_t count = place[piece * buckets + b];
+      place[piece * buckets + b] = next;
+      next += count;
+    }
+  }
+  first[buckets] = next;
+  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      int64_t *to = place + piece * buckets;
+      each(piece, [&](int64_t i, int64_t at) {
+        entries[to[at >> shift]++] = {uint32_t(at & ((int64_t{1} << shift) - 1)), src[o.other + i * l.other_axis]};
+      });
+    }
+  });
+  parallel_for(buckets, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t low = b << shift, length = std::min(l.size - low, int64_t{1} << shift);
+      Cell *cells = lane_sums.get<Cell>(length);
+      A *total = nullptr;  // sums of finished chains, once a destination has more than one
+      std::fill_n(cells, length, Cell{A(0), 0});
+      for (int64_t e = first[b]; e < first[b + 1]; ++e) {
+        const uint32_t at = entries[e].cell;
+        Cell &c = cells[at];
+        if (c.count == kChain) {
+          if (total == nullptr) {
+            total = lane_totals.get<A>(length);
+            std::fill_n(total, length, A(0));
+          }
+          total[at] += c.chain;
+          c = Cell{A(0), 0};
+        }
+        c.chain += Acc::load(entries[e].value);
+        ++c.count;
+      }
+      // The first chain is never −0, so adding it to +0 leaves it as it is.
+      S *to = out + o.whole + low * l.whole_axis;
+      for (int64_t k = 0; k < length; ++k) to[k * l.whole_axis] = Acc::store(total ? total[k] + cells[k].chain : cells[k].chain);
+    }
+  });
 }
 
 // Whole rows: the sources are sorted by destination (stable), then each destination adds its rows.
@@ -381,17 +464,16 @@ std::unique_ptr<Kernel> make_scatter_add(const hal_op &op) {
           }
           if (l.rows()) {
             for (int64_t line = 0; line < l.outer; ++line) add_rows<D>(l, l.at(line), index, src, out, bad);
+          } else if (l.outer * l.columns == 1 && l.n > kGrain && l.size > kGrain) {
+            add_buckets<D>(l, l.at(0), index, src, out, bad);
           } else {
-            // Few lanes of many destinations: the destinations are cut instead, into few parts, for each of them reads all the sources.
-            const int64_t parts = l.outer * l.columns == 1 && l.n > kGrain && l.size > kGrain ? std::clamp(host().num_threads(), 1, 8) : 1;
             const int64_t width = std::clamp<int64_t>(32768 / std::max<int64_t>(1, l.size), 1, 16);
-            const int64_t groups = (l.columns + width - 1) / width, tasks = l.outer * groups * parts;
-            const int64_t work = std::max<int64_t>(1, (l.n + l.size) * std::min(width, l.columns));
-            parallel_for(tasks, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
+            const int64_t groups = (l.columns + width - 1) / width,
+                          work = std::max<int64_t>(1, (l.n + l.size) * std::min(width, l.columns));
+            parallel_for(l.outer * groups, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
               for (int64_t t = begin; t < end; ++t) {
-                const int64_t part = t % parts, group = t / parts % groups, j0 = group * width;
-                add_lanes<D>(l, l.at(t / parts / groups), j0, std::min(width, l.columns - j0), l.size * part / parts,
-                             l.size * (part + 1) / parts, index, src, out, bad);
+                const int64_t j0 = t % groups * width;
+                add_lanes<D>(l, l.at(t / groups), j0, std::min(width, l.columns - j0), index, src, out, bad);
               }
             });
           }

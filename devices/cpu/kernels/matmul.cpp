@@ -99,17 +99,27 @@ class FloatMatmul final : public Kernel {
               int64_t ldc) const {
     const int64_t depth_max = std::min(s_.k, kChunk);
     T *bp = b_panels.get<T>(depth_max * ceil_div(n1 - n0, NR<T>) * NR<T>);
-    T *ap = a_panels.get<T>(depth_max * ceil_div(std::min(m1 - m0, kBlockRows), MR) * MR);
+    // Short rows of A are read where they lie; long ones, a page or more apart, would push each other out of the cache.
+    const bool in_place = std::is_same_v<S, T> && s_.a_k == 1 && s_.a_row > 0 && s_.a_row * int64_t(sizeof(T)) < 4096;
+    T *ap = in_place ? nullptr : a_panels.get<T>(depth_max * ceil_div(std::min(m1 - m0, kBlockRows), MR) * MR);
     for (int64_t chunk = chunk0; chunk < chunk1; ++chunk) {
       const int64_t k0 = chunk * kChunk, depth = std::min(s_.k - k0, kChunk);
       pack_panels<NR<T>>(bp, b + k0 * s_.b_k + n0 * s_.b_column, s_.b_column, s_.b_k, n1 - n0, depth);
       for (int64_t mb = m0; mb < m1; mb += kBlockRows) {
         const int64_t me = std::min(m1, mb + kBlockRows);
-        pack_panels<MR>(ap, a + k0 * s_.a_k + mb * s_.a_row, s_.a_row, s_.a_k, me - mb, depth);
+        if (!in_place) pack_panels<MR>(ap, a + k0 * s_.a_k + mb * s_.a_row, s_.a_row, s_.a_k, me - mb, depth);
         for (int64_t j = n0; j < n1; j += NR<T>)
-          for (int64_t i = mb; i < me; i += MR)
-            tile(int(std::min<int64_t>(me - i, MR)), int(std::min<int64_t>(n1 - j, NR<T>)), depth, ap + (i - mb) * depth,
-                 bp + (j - n0) * depth, Dense{NR<T>}, c + (i - m0) * ldc + (j - n0), ldc, chunk != chunk0);
+          for (int64_t i = mb; i < me; i += MR) {
+            const int rows = int(std::min<int64_t>(me - i, MR)), columns = int(std::min<int64_t>(n1 - j, NR<T>));
+            const T *panel = bp + (j - n0) * depth;
+            T *place = c + (i - m0) * ldc + (j - n0);
+            if constexpr (std::is_same_v<S, T>)
+              if (in_place) {
+                tile(rows, columns, depth, InPlace<T>(a + k0 + i * s_.a_row, s_.a_row), panel, Dense{NR<T>}, place, ldc, chunk != chunk0);
+                continue;
+              }
+            tile(rows, columns, depth, ap + (i - mb) * depth, panel, Dense{NR<T>}, place, ldc, chunk != chunk0);
+          }
       }
     }
   }

@@ -23,9 +23,34 @@ struct Table {
   int64_t operator()(int64_t k) const { return offsets[k]; }
 };
 
+// Where column k of A's MR rows lies: in a packed panel, or in rows of memory with their values side by side.
+template <class T>
+struct Panel {
+  const T *at;
+  const T *row(int r) const { return at + r; }
+  void next() { at += MR; }
+};
+template <class T>
+struct InPlace {
+  InPlace(const T *first, int64_t row_stride) : low(first), high(first + 3 * row_stride), stride(row_stride) {}
+  const T *low, *high;  // two pointers and one stride address six rows without further arithmetic
+  int64_t stride;
+  const T *row(int r) const { return r < 3 ? low + r * stride : high + (r - 3) * stride; }
+  void next() { ++low, ++high; }
+};
+
+template <class T>
+Panel<T> columns_of(const T *panel) {
+  return {panel};
+}
+template <class T>
+InPlace<T> columns_of(InPlace<T> rows) {
+  return rows;
+}
+
 // c[row·ldc + column] = chain + 0, or, if `add`, c + (chain + 0).
-template <class T, int Rows, class Offset>
-inline void tile_rows(int64_t depth, const T *a, const T *b, Offset offset, T *c, int64_t ldc, bool add) {
+template <class T, int Rows, class A, class Offset>
+inline void tile_rows(int64_t depth, A a, const T *b, Offset offset, T *c, int64_t ldc, bool add) {
   using V = Vec<T>;
   typename V::reg acc[Rows][2];
 #pragma GCC unroll 8
@@ -35,11 +60,11 @@ inline void tile_rows(int64_t depth, const T *a, const T *b, Offset offset, T *c
     const auto b0 = V::load(row), b1 = V::load(row + V::lanes);
 #pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) {
-      const auto x = V::broadcast(a + r);
+      const auto x = V::broadcast(a.row(r));
       acc[r][0] = V::fma(x, b0, acc[r][0]);
       acc[r][1] = V::fma(x, b1, acc[r][1]);
     }
-    a += MR;
+    a.next();
   }
   const auto zero = V::zero();
 #pragma GCC unroll 8
@@ -56,8 +81,10 @@ inline void tile_rows(int64_t depth, const T *a, const T *b, Offset offset, T *c
 }
 
 // A whole tile or one at the edge: rows ≤ MR, columns ≤ NR. B's columns beyond `columns` are readable and never shown.
-template <class T, class Offset>
-inline void tile(int rows, int columns, int64_t depth, const T *a, const T *b, Offset offset, T *c, int64_t ldc, bool add) {
+// `a` points to a packed panel, or is InPlace.
+template <class T, class A, class Offset>
+inline void tile(int rows, int columns, int64_t depth, A from, const T *b, Offset offset, T *c, int64_t ldc, bool add) {
+  const auto a = columns_of<T>(from);
   alignas(64) T edge[MR * NR<T>];
   T *out = c;
   int64_t out_stride = ldc;
