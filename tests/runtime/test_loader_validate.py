@@ -26,6 +26,8 @@ def test_validated_plugin_computes_the_same(toy_library: Path, tmp_path: Path) -
     del e
     results = [y.numpy().tolist()]
     for info in hal.devices():
+        if not info.available:
+            continue
         w = hal.array([[1.0, 2.0], [3.0, 4.0]], "f32", device=info.name)
         cases = (("matmul", [w, w], None), ("softmax", [w], {"axis": 1}), ("sum", [w], {"axes": 2}), ("add", [w, 1.0], None))
         for op, inputs, attributes in cases:
