@@ -52,6 +52,7 @@ class HAL_API Device {
 
  private:
   friend class DeviceRegistry;
+  friend class ForkLocks;
   friend class Stream;
   Device() = default;
   std::shared_ptr<Plugin> plugin_;
