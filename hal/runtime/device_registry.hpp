@@ -16,6 +16,7 @@ class DeviceRegistry {
   void shutdown();
 
  private:
+  friend class ForkLocks;
   std::mutex open_mutex_;                    // held while a plugin opens a device
   std::mutex mutex_;                         // of the map
   std::map<std::string, Device *> devices_;  // never deleted: others may hold references during exit
