@@ -1,4 +1,4 @@
-# make demo | test | test-full | bench | lint | build | clean      (DEVICE=cpu:0 chooses the device of the demo)
+# make demo | test | test-full | bench | ulp | sanitize | lint | build | clean      (DEVICE=cpu:0 chooses the device of the demo)
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -10,7 +10,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find hal devices oneflow_mini c
              \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.py' -o -name '*.pyi' -o -name '*.cmake' -o -name 'CMakeLists.txt' \) \
              -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: demo test test-full bench lint format build clean
+.PHONY: demo test test-full bench ulp sanitize lint format build clean
 
 $(VENV)/.tools: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +36,15 @@ test-full: $(VENV)/.built
 # The figures of docs/benchmarks.md; PyTorch is installed into an environment of its own.
 bench: $(VENV)/.built
 	$(BIN)/python benchmarks/run.py
+
+# The shared functions over all 2^32 inputs: those whose source has changed since (docs/numerics.md, section 16). ULP_ARGS=--all: every one.
+ulp: $(VENV)/.built
+	$(BIN)/python tests/numerics/ulp.py $(ULP_ARGS)
+
+# AddressSanitizer with UBSan, then ThreadSanitizer, each in a build folder of its own.
+sanitize: $(VENV)/.built
+	$(BIN)/python tests/sanitize/run.py address
+	$(BIN)/python tests/sanitize/run.py thread
 
 lint: $(VENV)/.tools
 	$(BIN)/python -m pip install --quiet ruff==0.17.6 mypy==2.4.1 clang-format==23.1.5 numpy typer rich safetensors

@@ -180,14 +180,25 @@ def randint(
 # In Python: linspace, randperm, bernoulli, meshgrid-like helpers; var, std, norm, masked_fill, isclose, allclose, equal (and as methods).
 
 # ----- ops: each also a method of Tensor ------------------------------------------------------------------------------------------------
-# unary: neg abs sign square reciprocal sqrt rsqrt floor ceil trunc round relu exp exp2 expm1 log log2 log10 log1p sin cos tan atan tanh erf
-#        sigmoid silu gelu(approximate="none"|"tanh") softplus logical_not bitwise_not isnan isinf isfinite
-# binary (tensor or number, broadcasting, type promotion as PyTorch's): add sub mul div floor_divide remainder pow maximum minimum
-#        eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor
+# unary: neg abs sign square reciprocal sqrt rsqrt floor ceil trunc round relu exp exp2 expm1 log log2 log10 log1p sin cos tan asin
+#        acos atan sinh cosh tanh erf erfc erfinv sigmoid silu gelu(approximate="none"|"tanh") softplus
+#        logical_not bitwise_not isnan isinf isfinite
+# binary (tensor or number, broadcasting, type promotion as PyTorch's): add sub mul div floor_divide remainder fmod pow atan2 maximum
+#        minimum eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift
+#        bitwise_right_shift
+# axis and keepdims are accepted for dim and keepdim, as PyTorch does.
 def add(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor: ...
 def sub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor: ...
 def mul(input: Tensor, other: Tensor | Number) -> Tensor: ...
 def div(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor: ...
+class grad_mode:
+    """Records gradients or not (None: as it is) in a with block; ``now``: from construction on."""
+
+    def __init__(self, mode: bool | None, now: bool = False) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exc: Any) -> None: ...
+    def undo(self) -> None: ...
+
 def __getattr__(name: str) -> Any: ...  # the other ops of the list above, in the same manner
 def where(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor: ...
 def clamp(input: Tensor, min: Number | Tensor | None = None, max: Number | Tensor | None = None) -> Tensor: ...
@@ -213,6 +224,9 @@ def cross_entropy(input: Tensor, target: Tensor, ignore_index: int = -100, reduc
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor: ...
+def conv2d_input_grad(
+    grad: Tensor, weight: Tensor, sizes: Size, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Tensor: ...  # of an input of these sizes; conv_transpose2d
 def max_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> tuple[Tensor, Tensor]: ...

@@ -14,7 +14,7 @@ __path__ = extend_path(__path__, __name__)  # the compiled half may be installed
 
 import hal as _hal  # first: it registers hal.Device, which _C's functions take
 
-from . import _C
+from . import _C, _tensor_aliases
 from ._C import Generator, Tensor, default_generator, dtype, get_default_dtype, is_grad_enabled, set_default_dtype
 
 if TYPE_CHECKING:  # what the update below does, for type checkers
@@ -22,12 +22,18 @@ if TYPE_CHECKING:  # what the update below does, for type checkers
 
 
 # Ops and factories come straight from the compiled half: no Python frame between the user and the dispatcher.
-_PRIVATE_TO_C = {"run_backward", "make_function_node", "current_node", "set_history", "sgd_step_", "adam_step_", "host_math", "bool_"}
+_PRIVATE_TO_C = {
+    "run_backward", "make_function_node", "current_node", "set_history", "sgd_step_", "adam_step_", "host_math", "bool_",
+    "conv2d_input_grad", "grad_mode",
+}  # fmt: skip
 globals().update({_n: _f for _n, _f in vars(_C).items() if not _n.startswith("_") and _n not in _PRIVATE_TO_C and _n not in globals()})
 
 device = _hal.device
+newaxis = None
+for _n, _t in _tensor_aliases.ALIASES.items():
+    globals()[_n] = getattr(_C, _t)
 
-from . import _tensor_methods  # adds methods to Tensor
+from . import _algebra, _rearrange, _tensor_methods  # the last adds methods to Tensor
 from ._composites import (
     allclose,
     bernoulli,
@@ -45,6 +51,9 @@ from ._composites import (
     triu,
     var,
 )
+from ._algebra import *  # noqa: F403
+from ._einsum import einsum
+from ._rearrange import *  # noqa: F403
 from ._type_info import finfo, iinfo
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # type: ignore[assignment]
 from .random import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
@@ -55,6 +64,7 @@ from . import _device_namespace
 
 _hal.discovery.subscribe(_device_namespace.add_methods)
 
+moveaxis, ger = _rearrange.movedim, _algebra.outer
 Size = getattr(_C, "Size", tuple)  # type: ignore[misc]
 __version__ = _hal.__version__ if hasattr(_hal, "__version__") else "0.1.0"
 

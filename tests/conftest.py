@@ -1,7 +1,7 @@
 """For every test: a time limit, fixed seeds, and a line that says which device is tested.
 
 The device is named by the environment variable HAL_TEST_DEVICE, else it is the host. HAL_TEST_PLUGIN=file.py:Class registers a plugin
-written in Python first (an installed one is found by itself).
+written in Python first (an installed one is found by itself). HAL_TEST_PATIENCE multiplies the time limits.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Setup, test and teardown share one limit. The process ends: a hung native call can't be interrupted otherwise."""
     marker = item.get_closest_marker("limit")
-    seconds = float(marker.args[0]) if marker else DEFAULT_LIMIT
+    seconds = (float(marker.args[0]) if marker else DEFAULT_LIMIT) * float(os.environ.get("HAL_TEST_PATIENCE", "1"))
     faulthandler.dump_traceback_later(seconds, exit=True, file=_stderr if _stderr is not None else 2)
     yield
     faulthandler.cancel_dump_traceback_later()

@@ -77,6 +77,7 @@ void add_float_arithmetic(Table<F> &t) {
   t.binary["div"] = [](F a, F b) { return a / b; };
   t.binary["remainder"] = remainder_<F>;
   t.binary["floor_divide"] = floor_divide<F>;
+  t.binary["fmod"] = [](F a, F b) -> F { return std::fmod(a, b); };  // exact
   t.binary["maximum"] = maximum<F>;
   t.binary["minimum"] = minimum<F>;
   t.binary["relu_backward"] = [](F g, F y) { return y > 0 ? g : F(0); };
@@ -143,11 +144,13 @@ void add_activation_gradients(Table<F> &t) {
   };
 }
 
-#define FUNCTIONS(X) \
-  X(exp)             \
-  X(exp2)            \
-  X(expm1)           \
-  X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(atan) X(tanh) X(erf) X(rsqrt) X(sigmoid) X(silu) X(gelu) X(gelu_tanh) X(softplus)
+#define FUNCTIONS(X)                                                                                                                \
+  X(exp)                                                                                                                            \
+  X(exp2)                                                                                                                           \
+  X(expm1)                                                                                                                          \
+  X(log)                                                                                                                            \
+  X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(erf) X(rsqrt) X(sigmoid) X(silu) \
+      X(gelu) X(gelu_tanh) X(softplus) X(erfc) X(erfinv)
 
 const Table<float> &table(float) {
   static const Table<float> t = [] {
@@ -158,6 +161,7 @@ const Table<float> &table(float) {
     FUNCTIONS(X)
 #undef X
     t.binary["pow"] = [](float a, float b) -> float { return hal_pow_f32(a, b); };
+    t.binary["atan2"] = [](float a, float b) -> float { return hal_atan2_f32(a, b); };
     return t;
   }();
   return t;
@@ -172,6 +176,7 @@ const Table<double> &table(double) {
     FUNCTIONS(X)
 #undef X
     t.binary["pow"] = [](double a, double b) -> double { return hal_pow_f64(a, b); };
+    t.binary["atan2"] = [](double a, double b) -> double { return hal_atan2_f64(a, b); };
     return t;
   }();
   return t;
@@ -206,11 +211,18 @@ Table<I> integer_table() {
   t.binary["mul"] = [](I a, I b) { return wrap<I>(Wide(a) * b); };
   t.binary["floor_divide"] = [](I a, I b) { return wrap<I>(floor_quotient(a, b)); };
   t.binary["remainder"] = [](I a, I b) { return b == 0 ? I(0) : wrap<I>(Wide(a) - Wide(b) * floor_quotient(a, b)); };
+  t.binary["fmod"] = [](I a, I b) { return b == 0 ? I(0) : wrap<I>(Wide(a) % Wide(b)); };
   t.binary["maximum"] = [](I a, I b) { return a > b ? a : b; };
   t.binary["minimum"] = [](I a, I b) { return a < b ? a : b; };
   t.binary["bitwise_and"] = [](I a, I b) { return I(a & b); };
   t.binary["bitwise_or"] = [](I a, I b) { return I(a | b); };
   t.binary["bitwise_xor"] = [](I a, I b) { return I(a ^ b); };
+  constexpr Wide width = 8 * sizeof(I);
+  t.binary["bitwise_left_shift"] = [](I a, I n) { return n < 0 || Wide(n) >= width ? I(0) : wrap<I>(Wide(a) * (Wide(1) << n)); };
+  t.binary["bitwise_right_shift"] = [](I a, I n) {
+    const bool past = n < 0 || Wide(n) >= width;
+    return past ? I(a < 0 ? -1 : 0) : wrap<I>(floor_quotient(a, Wide(1) << n));
+  };
   t.ternary["clamp"] = [](I x, I low, I high) {
     const I raised = x > low ? x : low;
     return raised < high ? raised : high;

@@ -76,6 +76,9 @@ void bind_device(py::module_ &m) {
       .def(
           "set_memory_limit", [](hal::Device &d, uint64_t n) { d.allocator().set_limit(n); }, py::arg("bytes"),
           "Most bytes that the allocator may take from the device; 0: no limit.")
+      .def(
+          "_fail_allocation", [](hal::Device &d, uint64_t n) { d.allocator().fail_allocation(n); }, py::arg("n"),
+          "For tests: the n-th allocation from now on raises OutOfMemoryError (1: the next); 0 forgets it.")
       .def("reset_peak_memory_stats", [](hal::Device &d) { d.allocator().reset_peak(); })
       .def("executable_cache_stats",
            [](hal::Device &d) {

@@ -3,7 +3,7 @@
 
 namespace {
 
-PyObject *g_by_status[HAL_ERROR_ABI_MISMATCH + 1];
+PyObject *g_by_status[HAL_ERROR_INDEX + 1];
 PyObject *g_error;
 
 PyObject *make(py::module_ &m, const char *attribute, const char *name, PyObject *builtin, const char *doc) {
@@ -29,7 +29,7 @@ PyObject *python_type(const hal::Error &error) {
       break;
   }
   const hal_status s = error.status();
-  return s > 0 && s <= HAL_ERROR_ABI_MISMATCH && g_by_status[s] ? g_by_status[s] : g_error;
+  return s > 0 && s <= HAL_ERROR_INDEX && g_by_status[s] ? g_by_status[s] : g_error;
 }
 
 }  // namespace
@@ -58,6 +58,7 @@ void bind_errors(py::module_ &m) {
   add(HAL_ERROR_UNAVAILABLE, "UnavailableError", "hal.UnavailableError", nullptr, "Driver, library or hardware is missing.");
   add(HAL_ERROR_INTERNAL, "InternalError", "hal.InternalError", nullptr, "A fault of the plugin itself.");
   add(HAL_ERROR_ABI_MISMATCH, "AbiMismatchError", "hal.AbiMismatchError", nullptr, "Plugin and runtime can't work together.");
+  add(HAL_ERROR_INDEX, "OutOfRangeError", "hal.OutOfRangeError", PyExc_IndexError, "An index or target points outside of what it indexes.");
   py::register_exception_translator([](std::exception_ptr p) {
     try {
       if (p) std::rethrow_exception(p);

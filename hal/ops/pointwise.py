@@ -58,8 +58,8 @@ UNARY = [
     _op("round", "a", FLOATS, {"float": "hal_round_$s(a)"}, numerics="exact", doc="Ties to even."),
     _op("relu", "a", NUMBERS, {"float": "a < 0 ? 0 : a", "int": "a < 0 ? 0 : a"}, numerics="exact",
         doc="NaN stays NaN, −0 stays −0."),
-    *(_function(n) for n in ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "atan", "tanh", "erf"]),
-    *(_function(n, doc="Composite; its bound is stated in docs/numerics.md.") for n in ["rsqrt", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus"]),
+    *(_function(n) for n in ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "erf"]),
+    *(_function(n, doc="Composite; its bound is stated in docs/numerics.md.") for n in ["rsqrt", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "erfc", "erfinv"]),
     _op("logical_not", "a", ALL, {"float": "a == 0", "int": "a == 0", "bool": "!a"}, out="bool", numerics="exact"),
     _op("bitwise_not", "a", BOOL + INTS, {"int": "($T)~a", "bool": "!a"}, numerics="exact"),
     _op("isnan", "a", FLOATS, {"float": "a != a"}, out="bool", numerics="exact"),
@@ -77,6 +77,9 @@ BINARY = [
     _op("remainder", "a b", NUMBERS, {"float": "hal_remainder_$s(a, b)", "int": "hal_remainder_$s(a, b)"}, numerics="exact",
         doc="Sign of the divisor. Integers: x % 0 = 0."),
     _op("pow", "a b", FLOATS, {"float": "hal_pow_$s(a, b)"}, numerics="function", doc="C99's special cases; pow(x, 0) = 1."),
+    _op("fmod", "a b", NUMBERS, {"float": "hal_fmod_$s(a, b)", "int": "hal_fmod_$s(a, b)"}, numerics="exact",
+        doc="Sign of the dividend. Integers: fmod(x, 0) = 0."),
+    _op("atan2", "a b", FLOATS, {"float": "hal_atan2_$s(a, b)"}, numerics="function", doc="The angle of the point (b, a); C99's special cases."),
     _op("maximum", "a b", ALL, {"float": "hal_maximum_$s(a, b)", "int": "a > b ? a : b", "bool": "a | b"}, numerics="exact",
         doc="IEEE 754-2019 maximum: NaN wins, +0 > −0."),
     _op("minimum", "a b", ALL, {"float": "hal_minimum_$s(a, b)", "int": "a < b ? a : b", "bool": "a & b"}, numerics="exact",
@@ -88,6 +91,9 @@ BINARY = [
     _op("bitwise_and", "a b", BOOL + INTS, {"int": "($T)(a & b)", "bool": "a & b"}, numerics="exact"),
     _op("bitwise_or", "a b", BOOL + INTS, {"int": "($T)(a | b)", "bool": "a | b"}, numerics="exact"),
     _op("bitwise_xor", "a b", BOOL + INTS, {"int": "($T)(a ^ b)", "bool": "a ^ b"}, numerics="exact"),
+    _op("bitwise_left_shift", "a b", INTS, {"int": "hal_shl_$s(a, b)"}, numerics="exact", doc="A count < 0 or ≥ the width gives 0."),
+    _op("bitwise_right_shift", "a b", INTS, {"int": "hal_shr_$s(a, b)"}, numerics="exact",
+        doc="Arithmetic; a count < 0 or ≥ the width gives 0 or −1."),
 ]
 
 TERNARY = [

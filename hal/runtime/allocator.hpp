@@ -95,13 +95,18 @@ class HAL_API CachingAllocator {
   // Puts back freed memory that other streams have finished with since.
   void collect();
 
+  // For tests: the n-th allocation from now on fails as if there were no memory (n = 1: the next); 0 forgets it.
+  void fail_allocation(uint64_t n);
+
+  struct Impl;  // allocator_impl.hpp
+
  private:
   friend class Buffer;
   friend class Stream;
   friend class DeviceRegistry;
+  friend class ForkLocks;
   void forget_stream(Stream &stream, Stream *heir);  // its work is done: its memory becomes the heir's
   void close();                                      // gives everything back; later releases of buffers do nothing
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

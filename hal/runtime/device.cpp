@@ -7,6 +7,7 @@
 #include "allocator.hpp"
 #include "device_registry.hpp"
 #include "executable_cache.hpp"
+#include "fork.hpp"
 #include "nearest.hpp"
 #include "op_table.hpp"
 
@@ -112,7 +113,10 @@ BlockingScope::~BlockingScope() {
 }
 
 DeviceRegistry &DeviceRegistry::get() {
-  static DeviceRegistry *registry = new DeviceRegistry;  // never destroyed: threads may outlive static destruction
+  static DeviceRegistry *registry = [] {
+    hold_locks_at_fork();
+    return new DeviceRegistry;  // never destroyed: threads may outlive static destruction
+  }();
   return *registry;
 }
 

@@ -51,6 +51,7 @@ class HAL_API Device {
 
  private:
   friend class DeviceRegistry;
+  friend class ForkLocks;
   friend class Stream;
   Device() = default;
   std::shared_ptr<Plugin> plugin_;
@@ -116,6 +117,7 @@ class HAL_API Stream : public std::enable_shared_from_this<Stream> {
   friend class Device;
   friend class DeviceRegistry;
   friend class CachingAllocator;
+  friend class ForkLocks;
   friend class SubmitLock;
   Stream() = default;
   static void retire(Stream *stream);  // the last owner is gone

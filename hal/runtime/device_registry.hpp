@@ -16,6 +16,7 @@ class DeviceRegistry {
   void shutdown();
 
  private:
+  friend class ForkLocks;
   Mutex open_mutex_;                         // held while a plugin opens a device
   Mutex mutex_;                              // of the map
   std::map<std::string, Device *> devices_;  // never deleted: others may hold references during exit

@@ -35,6 +35,8 @@ const char *status_meaning(hal_status status) {
       return "internal error of the plugin";
     case HAL_ERROR_ABI_MISMATCH:
       return "the plugin's ABI version doesn't match";
+    case HAL_ERROR_INDEX:
+      return "an index is out of range";
     default:
       return "unknown status";
   }
@@ -66,6 +68,8 @@ const char *status_name(hal_status status) {
       return "HAL_ERROR_INTERNAL";
     case HAL_ERROR_ABI_MISMATCH:
       return "HAL_ERROR_ABI_MISMATCH";
+    case HAL_ERROR_INDEX:
+      return "HAL_ERROR_INDEX";
     default:
       return "HAL_ERROR_UNKNOWN";
   }

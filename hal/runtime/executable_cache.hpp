@@ -117,6 +117,7 @@ class ExecutableCache {
 
  private:
   friend class Executable;
+  friend class ForkLocks;
   struct Retired {
     hal_executable *handle;
     std::vector<hal_event *> events;

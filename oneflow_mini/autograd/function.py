@@ -8,7 +8,6 @@ from typing import Any
 from .. import _C
 
 Tensor = _C.Tensor
-_set_grad_enabled = _C.set_grad_enabled
 
 
 class _Saved:
@@ -105,15 +104,13 @@ class Function:
     def apply(cls, *args: Any) -> Any:
         ctx = FunctionCtx()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
-        previous = _set_grad_enabled(False)
-        try:
+        previous = _C.is_grad_enabled()
+        with _C.grad_mode(False):
             if cls.setup_context is None:
                 result = cls.forward(ctx, *args)
             else:
                 result = cls.forward(*args)
                 cls.setup_context(ctx, args, result)
-        finally:
-            _set_grad_enabled(previous)
         for i, t in enumerate(ctx._dirty):
             if not _among(t, args):
                 raise RuntimeError(f"[{cls.__name__}] mark_dirty: tensor {i} is no input of forward")
@@ -193,11 +190,9 @@ def once_differentiable(backward: Any) -> Any:
 
     @functools.wraps(backward)
     def wrapper(ctx: Any, *grads: Any) -> Any:
-        recording = _set_grad_enabled(False)
-        try:
+        recording = _C.is_grad_enabled()
+        with _C.grad_mode(False):
             result = backward(ctx, *grads)
-        finally:
-            _set_grad_enabled(recording)
         sources = [g for g in grads if isinstance(g, Tensor) and g.requires_grad]
         if not recording or not sources:
             return result

@@ -8,19 +8,15 @@ from typing import Any
 
 from .. import _C
 
-_set = _C.set_grad_enabled
 
+class _GradMode(_C.grad_mode):
+    """Sets ``mode`` in a ``with`` block, or around each call of a function (and each step of a generator). Entering and leaving are
+    C++, so that an interrupt can't come between them and what they do."""
 
-class _GradMode:
-    """Sets ``mode`` in a ``with`` block, or around each call of a function (and each step of a generator)."""
+    mode: bool | None = True
 
-    mode = True
-
-    def __enter__(self) -> None:
-        self.previous = _set(self.mode)
-
-    def __exit__(self, *exc: Any) -> None:
-        _set(self.previous)
+    def __init__(self) -> None:
+        super().__init__(self.mode)
 
     def _clone(self) -> _GradMode:
         return type(self)()
@@ -62,8 +58,7 @@ class _Bare(_GradMode):
     """Allows ``@no_grad`` beside ``@no_grad()``."""
 
     def __new__(cls, func: Any = None) -> Any:
-        self = super().__new__(cls)
-        return self if func is None else self(func)
+        return super().__new__(cls) if func is None else cls()(func)
 
 
 class no_grad(_Bare):
@@ -80,20 +75,14 @@ class inference_mode(_GradMode):
     """As no_grad (tensors made in it are ordinary tensors)."""
 
     def __new__(cls, mode: Any = True) -> Any:
-        self = super().__new__(cls)
-        if callable(mode):
-            self.mode = False
-            return self(mode)
-        return self
+        return cls()(mode) if callable(mode) else super().__new__(cls)
 
     def __init__(self, mode: bool = True) -> None:
-        self.enabled = mode
-
-    def __enter__(self) -> None:
-        self.previous = _set(False) if self.enabled else _C.is_grad_enabled()
+        self.mode = False if mode else None
+        super().__init__()
 
     def _clone(self) -> _GradMode:
-        return type(self)(getattr(self, "enabled", True))
+        return type(self)(self.mode is not None)
 
 
 class set_grad_enabled(_GradMode):
@@ -101,14 +90,17 @@ class set_grad_enabled(_GradMode):
 
     def __init__(self, mode: bool) -> None:
         self.mode = bool(mode)
-        self.previous = _set(self.mode)
-
-    def __enter__(self) -> None:  # already set
-        _set(self.mode)
+        _C.grad_mode.__init__(self, self.mode, True)
 
     def __call__(self, func: Any) -> Any:
-        _set(self.previous)  # a decorator changes the mode only around calls
+        self.undo()  # a decorator changes the mode only around calls
         return super().__call__(func)
 
     def _clone(self) -> _GradMode:
-        return type(self)(self.mode)
+        return _Around(self.mode)
+
+
+class _Around(_GradMode):
+    def __init__(self, mode: bool | None) -> None:
+        self.mode = mode
+        super().__init__()

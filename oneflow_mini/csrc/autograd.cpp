@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops.hpp"
+#include "ops_index.hpp"
 
 namespace flow {
 
@@ -141,6 +141,22 @@ void refresh_view_history(const Tensor &t) {
 
 }  // namespace
 
+// Whether two elements may share memory. Strides that interleave without sharing count as such too; slices never do.
+bool may_overlap(const Dims &sizes, const Dims &strides) {
+  std::vector<std::pair<int64_t, int64_t>> by_stride;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) return false;
+    if (sizes[i] > 1) by_stride.emplace_back(strides[i], sizes[i]);
+  }
+  std::sort(by_stride.begin(), by_stride.end());
+  int64_t reach = 0;  // of the dimensions with smaller strides
+  for (const auto &[stride, size] : by_stride) {
+    if (stride <= reach) return true;
+    reach += (size - 1) * stride;
+  }
+  return false;
+}
+
 std::function<Tensor(const Tensor &)> strided_gradient(const Tensor &base, const Dims &sizes, const Dims &strides, int64_t offset) {
   const bool is_dense = dense(base);
   const Dims order = memory_order(base.sizes(), base.strides());
@@ -148,8 +164,11 @@ std::function<Tensor(const Tensor &)> strided_gradient(const Tensor &base, const
   for (size_t i = 0; i < order.size(); ++i) in_memory[i] = base.sizes()[order[i]];
   return [=, from = base->offset](const Tensor &g) {
     if (!is_dense) throw Error(ErrorKind::NotImplemented, "[as_strided] gradient for a tensor that isn't dense: clone() it first");
-    for (size_t i = 0; i < sizes.size(); ++i)
-      if (strides[i] == 0 && sizes[i] > 1) throw Error(ErrorKind::NotImplemented, "[as_strided] gradient of an overlapping view");
+    if (may_overlap(sizes, strides)) {  // an element that the view shows more than once gets the sum
+      const Tensor places = as_strided(arange(Scalar(0), Scalar(1), count(in_memory), HAL_I64, g.device()), sizes, strides, offset - from);
+      const Tensor sum = sum_along(reshape(g, {-1}), 0, reshape(places, {-1}), {count(in_memory)});
+      return permute(view(sum, in_memory), inverse(order));
+    }
     const Tensor whole = zeros(in_memory, g.dtype(), g.device());
     copy_(as_strided(whole, sizes, strides, offset - from), g);
     return permute(whole, inverse(order));
@@ -218,12 +237,11 @@ Tensor make_view(const Tensor &t, const char *name, const Dims &sizes, const Dim
 }
 
 Tensor before_inplace(const char *op, const Tensor &self, bool other_needs_grad) {
-  for (int64_t i = 0; i < self.dim(); ++i)
-    if (self.strides()[i] == 0 && self.sizes()[i] > 1)
-      throw Error(HAL_ERROR_INVALID_ARGUMENT,
-                  std::string("[") + op +
-                      "] unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                      "location; clone() the tensor before the operation");
+  if (!self.is_contiguous() && may_overlap(self.sizes(), self.strides()))
+    throw Error(HAL_ERROR_INVALID_ARGUMENT,
+                std::string("[") + op +
+                    "] unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                    "location; clone() the tensor before the operation");
   if (!grad_enabled()) return self;
   const bool self_needs = self.requires_grad();
   const Tensor base = self->autograd ? self->autograd->base : Tensor();

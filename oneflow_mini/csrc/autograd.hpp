@@ -129,6 +129,7 @@ Tensor make_view(const Tensor &t, const char *name, const Dims &sizes, const Dim
                  std::function<Tensor(const Tensor &)> backward);
 
 // Gradient of as_strided(base, sizes, strides, offset): zeros with g in its place.
+bool may_overlap(const Dims &sizes, const Dims &strides);
 std::function<Tensor(const Tensor &)> strided_gradient(const Tensor &base, const Dims &sizes, const Dims &strides, int64_t offset);
 
 // For in-place ops. before_inplace refuses illegal targets and returns self with its present history; after_inplace gives self the

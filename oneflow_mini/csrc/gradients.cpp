@@ -22,6 +22,8 @@ constexpr double kTwoOverSqrtPi = 1.12837916709551257389615890312;  // OEIS A190
 constexpr double kInvSqrt2Pi = 0.398942280401432677939946059934;    // OEIS A218708
 constexpr double kSqrt2OverPi = 0.797884560802865355879892119869;   // OEIS A076668
 
+Value squared(V v) { return v.is_tensor() ? Value(mul(v, v)) : Value(v.scalar.d * v.scalar.d); }
+
 Tensor zero(T g, T) { return zeros(g.sizes(), g.dtype(), g.device()); }
 
 // Second derivatives of the activations; the first are ops of the table.
@@ -70,8 +72,17 @@ const std::vector<UnaryOp> kUnary = {
     {"cos", "CosBackward", id::cos, Kind::Float, Keep::Input, [](T g, T x) { return mul(neg(g), call(id::sin, x)); }},
     {"tan", "TanBackward", id::tan, Kind::Float, Keep::Output, [](T g, T y) { return mul(g, add(mul(y, y), 1.0)); }},
     {"atan", "AtanBackward", id::atan, Kind::Float, Keep::Input, [](T g, T x) { return div(g, add(mul(x, x), 1.0)); }},
+    {"asin", "AsinBackward", id::asin, Kind::Float, Keep::Input, [](T g, T x) { return mul(g, call(id::rsqrt, sub(1.0, mul(x, x)))); }},
+    {"acos", "AcosBackward", id::acos, Kind::Float, Keep::Input,
+     [](T g, T x) { return mul(neg(g), call(id::rsqrt, sub(1.0, mul(x, x)))); }},
+    {"sinh", "SinhBackward", id::sinh, Kind::Float, Keep::Input, [](T g, T x) { return mul(g, call(id::cosh, x)); }},
+    {"cosh", "CoshBackward", id::cosh, Kind::Float, Keep::Input, [](T g, T x) { return mul(g, call(id::sinh, x)); }},
     {"tanh", "TanhBackward", id::tanh, Kind::Float, Keep::Output, [](T g, T y) { return call(id::tanh_backward, g, y); }},
     {"erf", "ErfBackward", id::erf, Kind::Float, Keep::Input, [](T g, T x) { return mul(g, mul(exp(neg(mul(x, x))), kTwoOverSqrtPi)); }},
+    {"erfc", "ErfcBackward", id::erfc, Kind::Float, Keep::Input,
+     [](T g, T x) { return mul(g, mul(exp(neg(mul(x, x))), -kTwoOverSqrtPi)); }},
+    {"erfinv", "ErfinvBackward", id::erfinv, Kind::Float, Keep::Output,
+     [](T g, T y) { return mul(g, mul(exp(mul(y, y)), 1.0 / kTwoOverSqrtPi)); }},
     {"sigmoid", "SigmoidBackward", id::sigmoid, Kind::Float, Keep::Output, [](T g, T y) { return call(id::sigmoid_backward, g, y); }},
     {"silu", "SiluBackward", id::silu, Kind::Float, Keep::Input, [](T g, T x) { return call(id::silu_backward, g, x); }},
     {"gelu", "GeluBackward", id::gelu, Kind::Float, Keep::Input, [](T g, T x) { return call(id::gelu_backward, g, x); }},
@@ -123,6 +134,10 @@ const std::vector<BinaryOp> kBinary = {
      [](T g, V, V, T) { return zero(g, g); }, 0, 0},
     {"remainder", "RemainderBackward", id::remainder, Kind::Same, pass,
      [](T g, V a, V b, T) { return neg(mul(g, call(id::floor_divide, a, b))); }, 0, kUseA | kUseB},
+    {"fmod", "FmodBackward", id::fmod, Kind::Same, pass, [](T g, V a, V b, T) { return neg(mul(g, call(id::trunc, div(a, b)))); }, 0,
+     kUseA | kUseB},
+    {"atan2", "Atan2Backward", id::atan2, Kind::Float, [](T g, V a, V b, T) { return div(mul(g, b), add(squared(a), squared(b))); },
+     [](T g, V a, V b, T) { return div(mul(neg(g), a), add(squared(a), squared(b))); }, kUseA | kUseB, kUseA | kUseB},
     {"pow", "PowBackward", id::pow, Kind::Float, pow_gradient_a, pow_gradient_b, kUseA | kUseB, kUseA | kUseB | kUseOutput},
     {"maximum", "MaximumBackward", id::maximum, Kind::Same, [](T g, V a, V b, T) { return chosen(g, a, b, id::gt); },
      [](T g, V a, V b, T) { return chosen(g, a, b, id::lt); }, kUseA | kUseB, kUseA | kUseB},
@@ -140,6 +155,8 @@ const std::vector<BinaryOp> kBinary = {
     {"bitwise_and", "", id::bitwise_and, Kind::Integer, nullptr, nullptr, 0, 0},
     {"bitwise_or", "", id::bitwise_or, Kind::Integer, nullptr, nullptr, 0, 0},
     {"bitwise_xor", "", id::bitwise_xor, Kind::Integer, nullptr, nullptr, 0, 0},
+    {"bitwise_left_shift", "", id::bitwise_left_shift, Kind::Integer, nullptr, nullptr, 0, 0},
+    {"bitwise_right_shift", "", id::bitwise_right_shift, Kind::Integer, nullptr, nullptr, 0, 0},
     // The gradients above, differentiable once more. Their second operand is the forward op's output.
     {"relu_backward", "ReluBackwardBackward", id::relu_backward, Kind::Same, [](T g, V, V y, T) { return call(id::relu_backward, g, y); },
      [](T g, V, V, T) { return zero(g, g); }, kUseB, 0},

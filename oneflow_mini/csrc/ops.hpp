@@ -124,6 +124,8 @@ struct ConvOptions {
   int64_t stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1}, groups = 1;
 };
 Tensor conv2d(const Tensor &x, const Tensor &weight, const Tensor &bias, const ConvOptions &options);
+// What conv2d with these options would give x of these sizes as a gradient; conv_transpose2d.
+Tensor conv2d_input_grad(const Tensor &g, const Tensor &weight, const Dims &sizes, const ConvOptions &options);
 struct PoolOptions {
   int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
   bool ceil_mode = false;

@@ -164,6 +164,12 @@ Tensor conv2d(const Tensor &x, const Tensor &weight, const Tensor &bias, const C
   return add(y, view(contiguous(bias), {1, bias.sizes()[0], 1, 1}));
 }
 
+Tensor conv2d_input_grad(const Tensor &g, const Tensor &weight, const Dims &sizes, const ConvOptions &o) {
+  same_device("conv2d_input_grad", {&g, &weight});
+  same_dtype("conv2d_input_grad", g, "input", weight, "weight");
+  return conv_input_grad(g, weight, sizes, o);
+}
+
 namespace {
 
 hal_attributes_max_pool2d pool_attributes(const PoolOptions &o) {

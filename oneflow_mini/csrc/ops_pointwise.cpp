@@ -152,6 +152,8 @@ hal_dtype result_type(const Value &a, const Value &b) {
 
 Tensor unary(const UnaryOp &op, const Tensor &a, const Tensor *out) {
   hal_dtype d = a.dtype();
+  const bool rounds = op.id == hal::op::floor || op.id == hal::op::ceil || op.id == hal::op::trunc || op.id == hal::op::round;
+  if (rounds && !out && hal::is_integer(d)) return clone(a);
   if (op.kind == Kind::Compare && !table_has(op.id, d)) d = default_dtype();  // isnan and friends of integers
   d = compute_dtype(op.name, op.id, op.kind, d);
   const Tensor x = cast(a, d);
@@ -313,7 +315,7 @@ void check_result_type(const char *name, hal_dtype self, hal_dtype result) {
 Tensor inplace_unary(const UnaryOp &op, const Tensor &self) {
   if (op.kind == Kind::Float) check_result_type(op.name, self.dtype(), hal::is_float(self.dtype()) ? self.dtype() : default_dtype());
   Tensor before = before_inplace(op.name, self, false);
-  if (before.impl() == self.impl() && op.kind != Kind::Compare && !needs_grad(self)) {
+  if (before.impl() == self.impl() && op.kind != Kind::Compare && !needs_grad(self) && table_has(op.id, self.dtype())) {
     unary(op, self, &self);
     self.bump_version();
     return self;

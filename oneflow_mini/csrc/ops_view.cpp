@@ -239,42 +239,48 @@ Tensor cat(const Tensors &tensors, int64_t dim) {
   if (tensors.empty()) throw Error(ErrorKind::Value, "[cat] expected a non-empty list of Tensors");
   hal_dtype dtype = tensors[0].dtype();
   for (const Tensor &t : tensors) dtype = promote(dtype, t.dtype());
-  dim = wrap_dim(dim, tensors[0].dim(), "cat");
-  Dims sizes = tensors[0].sizes();
+  // A tensor of shape (0,) is nothing, whatever the others' shapes: PyTorch's habit, which growing a tensor from empty relies on.
+  const auto is_nothing = [](const Tensor &t) { return t.sizes() == Dims{0}; };
+  const auto first = std::find_if_not(tensors.begin(), tensors.end(), is_nothing);
+  Dims sizes = first == tensors.end() ? tensors[0].sizes() : first->sizes();
+  dim = wrap_dim(dim, static_cast<int64_t>(sizes.size()), "cat");
   if (sizes.empty()) throw Error(ErrorKind::Value, "[cat] zero-dimensional tensor cannot be concatenated");
   sizes[dim] = 0;
   for (const Tensor &t : tensors) {
     Dims expected = sizes;
     if (t.sizes().size() == expected.size()) expected[dim] = t.sizes()[dim];
-    if (t.sizes() != expected)
+    if (t.sizes() != expected && !is_nothing(t))
       throw Error(ErrorKind::Value, "[cat] sizes of tensors must match except in dimension " + std::to_string(dim) + ": got " +
                                         to_string(t.sizes()) + ", expected " + to_string(expected));
     if (&t.device() != &tensors[0].device())
       throw Error(HAL_ERROR_INVALID_ARGUMENT,
                   "[cat] Expected all tensors to be on the same device: got " + tensors[0].device().name() + " and " + t.device().name());
-    sizes[dim] += t.sizes()[dim];
+    if (!is_nothing(t)) sizes[dim] += t.sizes()[dim];
   }
   Tensor out = empty(sizes, dtype, tensors[0].device());
   bool needs = false;
   int64_t at = 0;
   for (const Tensor &t : tensors) {
+    needs |= needs_grad(t);
+    if (is_nothing(t)) continue;
     Tensor part = alias(out, t.sizes(), out.strides(), at * out.strides()[dim]);
     copy_into(part, t);
     at += t.sizes()[dim];
-    needs |= needs_grad(t);
   }
   if (needs && hal::is_float(dtype)) {
     std::vector<int64_t> lengths;
     std::vector<hal_dtype> dtypes;
     for (const Tensor &t : tensors) {
-      lengths.push_back(t.sizes()[dim]);
+      lengths.push_back(is_nothing(t) ? -1 : t.sizes()[dim]);
       dtypes.push_back(t.dtype());
     }
     auto backward = [dim, lengths, dtypes](Node &n, const Tensor &g, Tensors &gin) {
       int64_t start = 0;
       for (size_t i = 0; i < lengths.size(); ++i) {
-        if (n.needs(i)) gin[i] = cast(slice(g, dim, start, start + lengths[i], 1), dtypes[i]);
-        start += lengths[i];
+        const int64_t length = std::max<int64_t>(0, lengths[i]);
+        if (n.needs(i))
+          gin[i] = lengths[i] < 0 ? zeros({0}, dtypes[i], g.device()) : cast(slice(g, dim, start, start + length, 1), dtypes[i]);
+        start += length;
       }
     };
     Ref<Node> node(new OpNode<decltype(backward)>("CatBackward", backward));

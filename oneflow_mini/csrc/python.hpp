@@ -85,11 +85,27 @@ void def_method(py::object &type, const char *name, F &&f, const Extra &...extra
   type.attr(name) =
       py::cpp_function(std::forward<F>(f), py::name(name), py::is_method(type), py::sibling(py::getattr(type, name, py::none())), extra...);
 }
+// A last overload that takes numpy's names, axis for dim and keepdims for keepdim, as PyTorch does.
+void accept_numpy_names(py::object scope, const char *name, bool method);
+template <class... Extra>
+bool has_dim(const Extra &...extra) {
+  [[maybe_unused]] const auto is_dim = [](const auto &e) {
+    if constexpr (std::is_base_of_v<py::arg, std::decay_t<decltype(e)>>)
+      return std::strcmp(e.name, "dim") == 0;
+    else
+      return false;
+  };
+  return (is_dim(extra) || ...);
+}
 // A function of the module and a method of Tensor at once.
 template <class F, class... Extra>
 void def_both(py::module_ &m, py::object &type, const char *name, F &&f, const Extra &...extra) {
   m.def(name, f, py::arg("input"), extra...);
   def_method(type, name, f, extra...);
+  if (has_dim(extra...)) {
+    accept_numpy_names(m, name, false);
+    accept_numpy_names(type, name, true);
+  }
 }
 template <class Get>
 void def_property(py::object &type, const char *name, Get &&get) {

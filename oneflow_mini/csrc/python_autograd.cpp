@@ -262,7 +262,44 @@ void clear_hooks(TensorImpl *t) {
   }
 }
 
+namespace {
+
+// Switches recording for a block. In C++, because an interrupt (a signal's exception) can come between any two lines of Python: between
+// switching and the try that undoes it, too.
+struct GradModeBlock {
+  std::optional<bool> mode;    // none: as it is
+  std::vector<bool> previous;  // of the blocks that are entered
+  bool at_once;                // switched by the constructor already
+  GradModeBlock(std::optional<bool> m, bool now) : mode(m), at_once(now) {
+    if (now) enter();
+  }
+  void enter() {
+    previous.push_back(grad_enabled());
+    if (mode) set_grad_enabled(*mode);
+  }
+  void leave() {
+    if (previous.empty()) return;
+    set_grad_enabled(previous.back());
+    previous.pop_back();
+  }
+};
+
+}  // namespace
+
 void bind_autograd(py::module_ &m, py::object &type) {
+  py::class_<GradModeBlock>(m, "grad_mode")
+      .def(py::init<std::optional<bool>, bool>(), "mode"_a, "now"_a = false)
+      .def("__enter__",
+           [](GradModeBlock &b) {
+             if (b.at_once && b.previous.size() == 1) {
+               if (b.mode) set_grad_enabled(*b.mode);
+               b.at_once = false;
+             } else {
+               b.enter();
+             }
+           })
+      .def("__exit__", [](GradModeBlock &b, const py::args &) { b.leave(); })
+      .def("undo", &GradModeBlock::leave, "Takes back what the constructor did.");
   py::class_<Node, Ref<Node>>(m, "Node")
       .def("name", &Node::label)
       .def("__repr__", [](const Node &n) { return "<" + n.label() + ">"; })

@@ -27,6 +27,10 @@ Tensor to(const Tensor &t, const py::args &args, const py::kwargs &kwargs) {
     } else if (parse_dtype(h.ptr(), d)) {
       dtype = d;
     } else {
+      for (hal_dtype named = 1; PyUnicode_Check(h.ptr()) && named < HAL_DTYPE_COUNT; ++named)
+        if (h.cast<std::string>() == dtype_long_name(named))
+          throw Error(ErrorKind::Type, "[to] a dtype is an object, not a string: got '" + h.cast<std::string>() +
+                                           "', expected oneflow_mini." + dtype_long_name(named) + " or the name of a device");
       py::detail::make_caster<DeviceArg> c;
       if (!c.load(h, true))
         throw Error(ErrorKind::Type, std::string("[to] expected a dtype, a device or a tensor: got ") + Py_TYPE(h.ptr())->tp_name);

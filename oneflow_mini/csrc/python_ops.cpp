@@ -150,6 +150,12 @@ void bind_nn(py::module_ &m, py::object &type) {
          int64_t groups) { return conv2d(x, w, b.value_or(Tensor()), conv_options(stride, padding, dilation, groups)); },
       "input"_a, "weight"_a, "bias"_a = py::none(), "stride"_a = 1, "padding"_a = 0, "dilation"_a = 1, "groups"_a = 1);
   m.def(
+      "conv2d_input_grad",
+      [](const Tensor &g, const Tensor &w, const Dims &sizes, const py::object &stride, const py::object &padding,
+         const py::object &dilation,
+         int64_t groups) { return conv2d_input_grad(g, w, sizes, conv_options(stride, padding, dilation, groups)); },
+      "grad"_a, "weight"_a, "sizes"_a, "stride"_a, "padding"_a, "dilation"_a, "groups"_a);
+  m.def(
       "max_pool2d",
       [](const Tensor &x, const py::object &kernel, const py::object &stride, const py::object &padding, const py::object &dilation,
          bool ceil_mode) {
@@ -234,8 +240,9 @@ void bind_views(py::module_ &m, py::object &type) {
       },
       "size"_a, "stride"_a, "storage_offset"_a = py::none());
   m.def("cat", &cat, "tensors"_a, "dim"_a = 0);
-  m.def("concat", &cat, "tensors"_a, "dim"_a = 0);
+  for (const char *name : {"concat", "concatenate"}) m.def(name, &cat, "tensors"_a, "dim"_a = 0);
   m.def("stack", &stack, "tensors"_a, "dim"_a = 0);
+  for (const char *name : {"cat", "concat", "concatenate", "stack"}) accept_numpy_names(m, name, false);
   def_both(
       m, type, "split", [](const Tensor &t, const py::object &size, int64_t d) { return tuple_of(split(t, sections_of(t, size, d), d)); },
       "split_size_or_sections"_a, "dim"_a = 0);
@@ -261,6 +268,27 @@ void bind_views(py::module_ &m, py::object &type) {
 }
 
 }  // namespace
+
+void accept_numpy_names(py::object scope, const char *name, bool method) {
+  const auto again = [scope, name](const py::args &args, const py::kwargs &kwargs) {
+    py::dict renamed;
+    bool any = false;
+    for (const auto &[key, value] : kwargs) {
+      const auto given = key.cast<std::string>();
+      const char *known = given == "axis" ? "dim" : given == "keepdims" ? "keepdim" : nullptr;
+      any |= known != nullptr;
+      const py::str as(known ? known : given.c_str());
+      if (renamed.contains(as)) throw Error(ErrorKind::Type, std::string("[") + name + "] got both " + known + " and " + given);
+      renamed[as] = value;
+    }
+    if (!any) throw py::reference_cast_error();  // not ours: the error of the other overloads
+    return py::object(scope.attr(name)(*args, **renamed));
+  };
+  if (method)
+    def_method(scope, name, again);
+  else
+    scope.attr(name) = py::cpp_function(again, py::name(name), py::scope(scope), py::sibling(scope.attr(name)));
+}
 
 void bind_ops(py::module_ &m, py::object &type) {
   bind_pointwise(m, type);

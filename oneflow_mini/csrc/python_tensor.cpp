@@ -119,12 +119,22 @@ void tensor_dealloc(PyObject *o) {
   Py_DECREF(type);
 }
 
+// The operand behind a tensor, where numpy arrays count as tensors (else numpy would take the whole expression over). Before a tensor
+// they are refused, as PyTorch does.
+bool parse_operand(PyObject *o, PyObject *other, Value &out) {
+  if (is_tensor(other) && py::isinstance<py::array>(o)) {
+    out = Value(tensor_from_data(o, {}, &unwrap(other).device()));
+    return true;
+  }
+  return parse_value(o, out);
+}
+
 template <uint32_t Op>
 PyObject *nb_binary(PyObject *a, PyObject *b) {
   try {
     static const BinaryOp &op = binary_op(Op);
     Value x(0), y(0);
-    if (!parse_value(a, x) || !parse_value(b, y)) Py_RETURN_NOTIMPLEMENTED;
+    if (!parse_value(a, x) || !parse_operand(b, a, y)) Py_RETURN_NOTIMPLEMENTED;
     return wrap(binary(op, x, y));
   } catch (...) {
     set_python_error();
@@ -137,7 +147,7 @@ PyObject *nb_inplace(PyObject *a, PyObject *b) {
   try {
     static const BinaryOp &op = binary_op(Op);
     Value y(0);
-    if (!parse_value(b, y)) Py_RETURN_NOTIMPLEMENTED;
+    if (!parse_operand(b, a, y)) Py_RETURN_NOTIMPLEMENTED;
     inplace_binary(op, unwrap(a), y);
     Py_INCREF(a);
     return a;
@@ -165,7 +175,7 @@ PyObject *nb_positive(PyObject *a) {
 PyObject *nb_power(PyObject *a, PyObject *b, PyObject *) {
   try {
     Value x(0), y(0);
-    if (!parse_value(a, x) || !parse_value(b, y)) Py_RETURN_NOTIMPLEMENTED;
+    if (!parse_value(a, x) || !parse_operand(b, a, y)) Py_RETURN_NOTIMPLEMENTED;
     return wrap(power(x, y));
   } catch (...) {
     set_python_error();
@@ -176,8 +186,9 @@ PyObject *nb_inplace_power(PyObject *a, PyObject *b, PyObject *) { return nb_inp
 
 PyObject *nb_matmul(PyObject *a, PyObject *b) {
   try {
-    if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
-    return wrap(matmul(unwrap(a), unwrap(b)));
+    Value x(0), y(0);
+    if (!parse_value(a, x) || !parse_operand(b, a, y) || !x.is_tensor() || !y.is_tensor()) Py_RETURN_NOTIMPLEMENTED;
+    return wrap(matmul(x.tensor, y.tensor));
   } catch (...) {
     set_python_error();
     return nullptr;
@@ -337,6 +348,8 @@ void bind_tensor_type(py::module_ &m) {
       {Py_nb_and, slot(nb_binary<id::bitwise_and>)},
       {Py_nb_or, slot(nb_binary<id::bitwise_or>)},
       {Py_nb_xor, slot(nb_binary<id::bitwise_xor>)},
+      {Py_nb_lshift, slot(nb_binary<id::bitwise_left_shift>)},
+      {Py_nb_rshift, slot(nb_binary<id::bitwise_right_shift>)},
       {Py_nb_power, slot(nb_power)},
       {Py_nb_matrix_multiply, slot(nb_matmul)},
       {Py_nb_inplace_add, slot(nb_inplace<id::add>)},
@@ -346,6 +359,8 @@ void bind_tensor_type(py::module_ &m) {
       {Py_nb_inplace_floor_divide, slot(nb_inplace<id::floor_divide>)},
       {Py_nb_inplace_remainder, slot(nb_inplace<id::remainder>)},
       {Py_nb_inplace_power, slot(nb_inplace_power)},
+      {Py_nb_inplace_lshift, slot(nb_inplace<id::bitwise_left_shift>)},
+      {Py_nb_inplace_rshift, slot(nb_inplace<id::bitwise_right_shift>)},
       {Py_nb_inplace_and, slot(nb_inplace<id::bitwise_and>)},
       {Py_nb_inplace_or, slot(nb_inplace<id::bitwise_or>)},
       {Py_nb_inplace_xor, slot(nb_inplace<id::bitwise_xor>)},

@@ -18,7 +18,13 @@ def _reduce(op: str, loss: Any, reduction: str) -> Any:
     raise ValueError(f"[{op}] reduction: {reduction} is not a valid value; expected 'mean', 'sum' or 'none'")
 
 
+def _tensor_target(op: str, target: Any) -> None:
+    if not isinstance(target, _C.Tensor):  # an array would do, next to a tensor: its gradient and device wouldn't
+        raise TypeError(f"[{op}] target: got {type(target).__name__}, expected a Tensor")
+
+
 def _same_shape(op: str, input: Any, target: Any) -> None:
+    _tensor_target(op, target)
     if tuple(input.shape) != tuple(target.shape):
         warnings.warn(
             f"[{op}] target has shape {tuple(target.shape)}, input {tuple(input.shape)}: they will be broadcast, which is likely a mistake",
@@ -147,6 +153,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
 
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
     """−(t·log(x) + (1 − t)·log1p(−x)) of probabilities x, the logarithms clamped at −100."""
+    _tensor_target("binary_cross_entropy", target)
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(f"[binary_cross_entropy] target: got size {tuple(target.shape)}, expected input's {tuple(input.shape)}")
     loss = -(target * _C.clamp(_C.log(input), min=-100.0) + (1.0 - target) * _C.clamp(_C.log1p(-input), min=-100.0))
@@ -155,6 +162,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
 
 def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None) -> Any:
     """(1 − t)·x + (1 + (pos_weight − 1)·t)·softplus(−x): no overflow for any logit x."""
+    _tensor_target("binary_cross_entropy_with_logits", target)
     if tuple(input.shape) != tuple(target.shape):
         raise ValueError(f"Target size ({tuple(target.shape)}) must be the same as input size ({tuple(input.shape)})")
     tail = _C.softplus(-input)

@@ -7,6 +7,8 @@ from typing import Any
 
 from .. import _C
 from .._arguments import name_wrong_arguments
+from . import _activations, _similarity, _spatial
+from ._activations import *  # noqa: F403
 from ._losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -18,9 +20,13 @@ from ._losses import (
     nll_loss,
     smooth_l1_loss,
 )  # fmt: skip
+from ._similarity import *  # noqa: F403
+from ._spatial import *  # noqa: F403
 
 __all__ = [
+    *_activations.__all__, *_similarity.__all__, *_spatial.__all__,
     "adaptive_avg_pool2d", "avg_pool2d", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d", "conv2d",
+    "instance_norm", "rms_norm",
     "cross_entropy", "dropout", "elu", "embedding", "gelu", "group_norm", "hardtanh", "huber_loss", "kl_div",
     "l1_loss", "layer_norm", "leaky_relu",
     "linear", "log_softmax", "logsigmoid", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "relu6",
@@ -258,6 +264,29 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     if bias is not None:
         out = out + bias.reshape(shape).to(out.dtype)
     return out.to(input.dtype)
+
+
+def instance_norm(
+    input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None, use_input_stats: bool = True,
+    momentum: float = 0.1, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """(N, C, …): each channel of each sample by itself: group_norm with as many groups as channels. Running statistics aren't kept."""
+    if running_mean is not None or running_var is not None or not use_input_stats:
+        raise NotImplementedError("[instance_norm] running statistics are not supported")
+    return group_norm(input, input.shape[1], weight, bias, eps)
+
+
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    """x·rsqrt(mean(x²) + eps)·weight over the last dimensions; eps defaults to the dtype's. Halves compute in f32 and round once."""
+    from .._type_info import finfo
+
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if tuple(input.shape[input.ndim - len(shape) :]) != shape:
+        raise ValueError(f"[rms_norm] input: got shape {tuple(input.shape)}, expected it to end with {shape}")
+    x = input.to(_C.float32) if input.dtype in _HALVES else input
+    mean = _C.mean(_C.square(x), tuple(range(-len(shape), 0)), True)
+    out = x * _C.rsqrt(mean + (finfo(x.dtype).eps if eps is None else eps))
+    return (out if weight is None else out * weight.to(out.dtype)).to(input.dtype)
 
 
 def scaled_dot_product_attention(

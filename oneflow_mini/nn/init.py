@@ -9,7 +9,7 @@ from .. import _C
 from ..autograd.grad_mode import no_grad
 
 __all__ = [
-    "calculate_gain", "constant_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "trunc_normal_", "uniform_",
+    "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "trunc_normal_", "uniform_",
     "xavier_normal_", "xavier_uniform_", "zeros_",
 ]  # fmt: skip
 
@@ -117,3 +117,19 @@ def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -
             return tensor
         tensor.copy_(_C.where(outside, _C.empty_like(tensor).normal_(mean, std, generator=generator), tensor))
     return tensor.copy_(_C.clamp(tensor, a, b))
+
+
+@no_grad()
+def dirac_(tensor: Any, groups: int = 1) -> Any:
+    """Convolution weights that pass channel i of each group on to output i: 1 in the middle of the kernel, else 0."""
+    if not 3 <= tensor.ndim <= 5:
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.shape[0] % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    tensor.zero_()
+    middle, rows = tuple(n // 2 for n in tensor.shape[2:]), tensor.shape[0] // groups
+    for g in range(groups):
+        for d in range(min(rows, tensor.shape[1])):
+            place = (g * rows + d, d, *middle)
+            tensor[place] = 1
+    return tensor

@@ -11,6 +11,11 @@ from typing import Any
 from .. import _C
 from .optimizer import Optimizer
 
+__all__ = [
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler", "LambdaLR",
+    "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+]  # fmt: skip
+
 
 def cos_pi(x: float) -> float:
     """cos(π·x)."""
@@ -184,6 +189,70 @@ class CosineAnnealingLR(LRScheduler):
     def get_lr(self) -> list[float]:
         factor = (1 + cos_pi((self.last_epoch % (2 * self.T_max)) / self.T_max)) / 2
         return [self.eta_min + (base - self.eta_min) * factor for base in self.base_lrs]
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Cosine annealing that starts anew after T_0 epochs, then after T_mult times as many each time (Loshchilov & Hutter 2017)."""
+
+    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+        for name, value in (("T_0", T_0), ("T_mult", T_mult)):
+            if value < 1 or not isinstance(value, int):
+                raise ValueError(f"[CosineAnnealingWarmRestarts] {name}: got {value}, expected an int ≥ 1")
+        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        into, period = self.last_epoch, self.T_0
+        while into >= period:
+            if self.T_mult == 1:
+                into %= period
+            else:
+                into, period = into - period, period * self.T_mult
+        factor = (1 + cos_pi(into / period)) / 2
+        return [self.eta_min + (base - self.eta_min) * factor for base in self.base_lrs]
+
+
+class PolynomialLR(LRScheduler):
+    """initial·(1 − epoch / total_iters)^power, 0 from total_iters on. The power is the shared function's, in f64."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+        if total_iters < 1:
+            raise ValueError(f"[PolynomialLR] total_iters: got {total_iters}, expected ≥ 1")
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        left = max(0.0, 1.0 - self.last_epoch / self.total_iters)
+        factor = left if self.power == 1 else _C.pow(_C.tensor([left], dtype=_C.float64), float(self.power)).item()
+        return [base * factor for base in self.base_lrs]
+
+
+class ChainedScheduler:
+    """All schedules in one step, each from the rate that the one before has set."""
+
+    def __init__(self, schedulers: list[Any], optimizer: Optimizer | None = None) -> None:
+        if not schedulers:
+            raise ValueError("[ChainedScheduler] schedulers: got none, expected at least one")
+        self.optimizer = optimizer or schedulers[0].optimizer
+        if any(s.optimizer is not self.optimizer for s in schedulers):
+            raise ValueError("[ChainedScheduler] schedulers: expected all to belong to one optimizer")
+        self._schedulers = list(schedulers)
+        self._last_lr = [g["lr"] for g in self.optimizer.param_groups]
+
+    def step(self) -> None:
+        for s in self._schedulers:
+            s.step()
+        self._last_lr = [g["lr"] for g in self.optimizer.param_groups]
+
+    def get_last_lr(self) -> list[float]:
+        return self._last_lr
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"schedulers": [s.state_dict() for s in self._schedulers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for s, state in zip(self._schedulers, state_dict["schedulers"], strict=True):
+            s.load_state_dict(state)
 
 
 class OneCycleLR(LRScheduler):

@@ -79,11 +79,8 @@ class Optimizer:
         self._steps += 1
         if closure is None:
             return None
-        previous = _C.set_grad_enabled(True)
-        try:
+        with _C.grad_mode(True):
             return closure()
-        finally:
-            _C.set_grad_enabled(previous)
 
     # ----- state ------------------------------------------------------------------------------------------------------------------
 

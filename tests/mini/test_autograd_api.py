@@ -450,7 +450,7 @@ AWAY = (0.2, 1.0)  # clear of the kink at 0
 UNARY = {
     "neg": ANY, "abs": AWAY, "square": ANY, "reciprocal": POSITIVE, "sqrt": POSITIVE, "rsqrt": POSITIVE, "relu": AWAY, "exp": ANY,
     "exp2": ANY, "expm1": ANY, "log": POSITIVE, "log2": POSITIVE, "log10": POSITIVE, "log1p": POSITIVE,
-    "sin": ANY, "cos": ANY, "tan": ANY, "atan": ANY,
+    "sin": ANY, "cos": ANY, "tan": ANY, "asin": (-0.8, 0.8), "acos": (-0.8, 0.8), "atan": ANY, "sinh": ANY, "cosh": ANY, "erfc": ANY, "erfinv": (-0.8, 0.8),
     "tanh": ANY, "erf": ANY, "sigmoid": ANY, "silu": ANY, "gelu": ANY, "softplus": ANY, "sign": AWAY, "floor": UNIT, "ceil": UNIT,
     "trunc": UNIT, "round": (0.1, 0.4),
 }  # fmt: skip
@@ -468,7 +468,7 @@ def test_unary_gradients(f64, name):
 
 BINARY = {
     "add": (ANY, ANY), "sub": (ANY, ANY), "mul": (ANY, ANY), "div": (ANY, POSITIVE), "pow": (POSITIVE, ANY), "maximum": (ANY, ANY),
-    "minimum": (ANY, ANY), "remainder": ((0.1, 0.9), (1.5, 1.9)),
+    "minimum": (ANY, ANY), "remainder": ((0.1, 0.9), (1.5, 1.9)), "fmod": ((2.1, 2.9), (1.5, 1.9)), "atan2": (POSITIVE, ANY),
 }  # fmt: skip
 
 

@@ -1,7 +1,9 @@
 // Measures the error of the shared functions in units in the last place (ulp of the exact result).
 //   ulp_check f32 [NAME|all] [stride]   every stride-th of the 2^32 inputs (1: exhaustive), judge: libm in double
 //   ulp_check f64 [NAME|all] [count]    random and hard inputs, judge: libquadmath
-// Prints one line per function; exits 1 when a limit is passed. Build and run: ulp_check.sh
+//   ulp_check list                      the one-argument functions and their f32 limits
+// Prints one line per function; exits 1 when a limit is passed. With ULP_PROGRESS set the share that is done goes to standard error, a
+// line each. Build and run: ulp_check.sh, or all functions whose source has changed: make ulp
 #include "hal/numerics/numerics.h"
 
 #include <quadmath.h>
@@ -169,7 +171,13 @@ static Worst run32(batch32 f, judge32 ref, Symmetry sym, bool monotonic, unsigne
   static float x[N], y[N], m[N];
   Worst w;
   unsigned long long end = sym == NONE ? 1ull << 32 : 1ull << 31;
+  const bool progress = std::getenv("ULP_PROGRESS") != nullptr;
+  unsigned long long told = 0;
   for (unsigned long long i = 0; i < end;) {
+    if (progress && i >= told) {
+      std::fprintf(stderr, "%.4f\n", double(i) / double(end));
+      told = i + end / 200;
+    }
     long n = 0;
     for (; n < N && i < end; i += stride, n++) {
       unsigned u = (unsigned)i;
@@ -410,6 +418,11 @@ static int report(const char *name, const char *type, const Worst &w, double lim
 FUNCTIONS(DEFINE)
 
 int main(int argc, char **argv) {
+  if (argc > 1 && !strcmp(argv[1], "list")) {
+#define LIST(NAME, D, Q, L32, L64, LO, HI, SYM, MONO) std::printf("%s %.17g\n", #NAME, double(L32));
+    FUNCTIONS(LIST)
+    return 0;
+  }
   bool f32 = argc > 1 && !strcmp(argv[1], "f32");
   const char *name = argc > 2 ? argv[2] : "all";
   unsigned long long k = argc > 3 ? strtoull(argv[3], nullptr, 10) : f32 ? 1 : 1000000;

@@ -22,8 +22,8 @@ class BadIndex {
   }
   void check(const std::string &op, int64_t size) const {
     if (seen_.load())
-      throw Invalid("[" + op + "] index out of range: got " + std::to_string(value_.load()) + ", expected 0 <= index < " +
-                    std::to_string(size));
+      throw OutOfRange("[" + op + "] index out of range: got " + std::to_string(value_.load()) + ", expected 0 <= index < " +
+                       std::to_string(size));
   }
 
  private:

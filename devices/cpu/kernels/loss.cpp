@@ -19,8 +19,8 @@ class FirstBad {
   void check(const std::string &op, const int64_t *target, int64_t stride, int64_t classes, int64_t ignore_index) const {
     const int64_t row = row_.load();
     if (row == INT64_MAX) return;
-    throw Invalid("[" + op + "] target out of range: got " + std::to_string(target[row * stride]) + " at row " + std::to_string(row) +
-                  ", expected 0 <= target < " + std::to_string(classes) + " or ignore_index " + std::to_string(ignore_index));
+    throw OutOfRange("[" + op + "] target out of range: got " + std::to_string(target[row * stride]) + " at row " + std::to_string(row) +
+                     ", expected 0 <= target < " + std::to_string(classes) + " or ignore_index " + std::to_string(ignore_index));
   }
 
  private:

@@ -23,10 +23,36 @@ const std::map<std::string, OpEntries> &registry() {
 
 // Elements that keep a thread busy for about ten microseconds. A hint: it can't change a result.
 int64_t grain_of(const PointwiseEntry &entry) {
-  static const char *const functions[] = {
-      "exp",  "exp2", "expm1", "log",     "log2", "log10", "log1p",     "sin",      "cos",           "tan",           "atan",
-      "tanh", "erf",  "rsqrt", "sigmoid", "silu", "gelu",  "gelu_tanh", "softplus", "silu_backward", "gelu_backward", "gelu_tanh_backward"};
-  static const char *const slow[] = {"pow", "floor_divide", "remainder"};
+  static const char *const functions[] = {"exp",
+                                          "exp2",
+                                          "expm1",
+                                          "log",
+                                          "log2",
+                                          "log10",
+                                          "log1p",
+                                          "sin",
+                                          "cos",
+                                          "tan",
+                                          "atan",
+                                          "tanh",
+                                          "asin",
+                                          "acos",
+                                          "sinh",
+                                          "cosh",
+                                          "erfc",
+                                          "erfinv",
+                                          "atan2",
+                                          "erf",
+                                          "rsqrt",
+                                          "sigmoid",
+                                          "silu",
+                                          "gelu",
+                                          "gelu_tanh",
+                                          "softplus",
+                                          "silu_backward",
+                                          "gelu_backward",
+                                          "gelu_tanh_backward"};
+  static const char *const slow[] = {"pow", "floor_divide", "remainder", "fmod"};
   const std::string name = entry.name;
   for (const char *f : functions)
     if (name == f) return 4096;

@@ -49,8 +49,8 @@ void check_equal(const hal_op &op, int first, int second) {
 int64_t grain(int64_t work_per_plane) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work_per_plane)); }
 
 [[noreturn]] void bad_index(const char *op, int64_t index, int64_t size) {
-  throw Invalid(std::string("[") + op + "] index out of range: got " + std::to_string(index) + ", expected 0 to " +
-                std::to_string(size - 1));
+  throw OutOfRange(std::string("[") + op + "] index out of range: got " + std::to_string(index) + ", expected 0 to " +
+                   std::to_string(size - 1));
 }
 
 template <class S>

@@ -23,12 +23,16 @@ struct Invalid : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Thrown by a running kernel: HAL_ERROR_INDEX.
+struct OutOfRange : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 class Kernel {
  public:
   virtual ~Kernel() = default;
   // data[i]: address of element [0, ..., 0] of operand i; for an immediate the address of its value (in the operand's dtype); nullptr if
-  // absent. Runs on the calling thread and, through host().parallel_for, on the pool. Throws Invalid for bad values (an index out of
-  // range).
+  // absent. Runs on the calling thread and, through host().parallel_for, on the pool. Throws OutOfRange for an index that is.
   virtual void run(void *const *data, void *workspace) const = 0;
   uint64_t workspace_size = 0;  // bytes, 64-byte aligned at run
 };

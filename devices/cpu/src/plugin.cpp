@@ -54,6 +54,9 @@ hal_status current_exception_status(std::string &text) noexcept {
     } catch (const Invalid &e) {
       text = e.what();
       return HAL_ERROR_INVALID_ARGUMENT;
+    } catch (const OutOfRange &e) {
+      text = e.what();
+      return HAL_ERROR_INDEX;
     } catch (const std::bad_alloc &) {
       text = "out of host memory";
       return HAL_ERROR_OUT_OF_MEMORY;

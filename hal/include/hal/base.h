@@ -51,7 +51,8 @@ enum {
   HAL_ERROR_LAUNCH_FAILED = 7,    /* asynchronous: the work behind a stream or event failed */
   HAL_ERROR_UNAVAILABLE = 8,      /* driver, library or hardware missing */
   HAL_ERROR_INTERNAL = 9,         /* a fault of the plugin itself */
-  HAL_ERROR_ABI_MISMATCH = 10     /* plugin entry only */
+  HAL_ERROR_ABI_MISMATCH = 10,    /* plugin entry only */
+  HAL_ERROR_INDEX = 11            /* asynchronous: a value in an operand points outside of another operand */
 };
 
 /* Element types. Values are part of the ABI and never reused. f16 is IEEE binary16, bf16 the upper half

@@ -68,13 +68,10 @@ def load(module: Any, state_dict: Any, strict: bool, assign: bool) -> Incompatib
                           f"the shape in current model is {tuple(own.shape)}.")  # fmt: skip
     if errors:
         raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(module).__name__, "\n\t".join(errors)))
-    previous = _C.set_grad_enabled(False)
-    try:
+    with _C.grad_mode(False):
         for key, (owner, name) in places.items():
             if key in state_dict:
                 _put(owner, name, state_dict[key], assign)
-    finally:
-        _C.set_grad_enabled(previous)
     return IncompatibleKeys(missing, unexpected)
 
 

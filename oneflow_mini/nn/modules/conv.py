@@ -1,4 +1,4 @@
-"""Conv2d and Conv1d."""
+"""Convolutions and their transposes."""
 
 from __future__ import annotations
 
@@ -89,3 +89,33 @@ class Conv1d(_Conv):
 
     def forward(self, input: Any) -> Any:
         return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class _ConvTranspose(_Conv):
+    _functional: Any = None
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype)
+        self.output_padding = self._tuple("output_padding", output_padding)
+        self.weight = Parameter(_C.empty(in_channels, out_channels // groups, *self.kernel_size, dtype=dtype, device=device))
+        self.reset_parameters()
+
+    def forward(self, input: Any) -> Any:
+        options = self.stride, self.padding, self.output_padding, self.groups, self.dilation
+        return type(self)._functional(input, self.weight, self.bias, *options)
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """(N, C, H, W) → (N, O, H', W'), the input gradient of Conv2d; see functional.conv_transpose2d."""
+
+    _functional = staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """(N, C, L) → (N, O, L'): ConvTranspose2d on planes of height 1."""
+
+    _dims = 1
+    _functional = staticmethod(F.conv_transpose1d)

@@ -1,4 +1,4 @@
-"""BatchNorm, LayerNorm and GroupNorm."""
+"""Normalization over batches, layers, groups and instances."""
 
 from __future__ import annotations
 
@@ -84,6 +84,12 @@ class BatchNorm2d(_BatchNorm):
     _ndims = (4,)
 
 
+class BatchNorm3d(_BatchNorm):
+    """(N, C, D, H, W), per channel."""
+
+    _ndims = (5,)
+
+
 class LayerNorm(Module):
     """Over the last dimensions, of shape normalized_shape."""
 
@@ -144,3 +150,60 @@ class GroupNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class _InstanceNorm(GroupNorm):
+    """Each channel of each sample by itself. Running statistics aren't kept."""
+
+    _ndims: tuple[int, ...] = ()
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        if track_running_stats:
+            raise NotImplementedError(f"[{type(self).__name__}] track_running_stats=True is not supported")
+        super().__init__(num_features, num_features, eps, affine, device, dtype)
+        self.num_features, self.momentum, self.track_running_stats = num_features, momentum, track_running_stats
+
+    def forward(self, input: Any) -> Any:
+        if input.ndim not in self._ndims:
+            raise ValueError(f"expected {' or '.join(f'{n}D' for n in self._ndims)} input (got {input.ndim}D input)")
+        if input.ndim == self._ndims[0]:
+            return super().forward(input.unsqueeze(0)).squeeze(0)
+        return super().forward(input)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_features}, eps={self.eps}, affine={self.affine}"
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """(N, C, L) or (C, L)."""
+
+    _ndims = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """(N, C, H, W) or (C, H, W)."""
+
+    _ndims = (3, 4)
+
+
+class RMSNorm(Module):
+    """x·rsqrt(mean(x²) + eps)·weight over the last dimensions, of shape normalized_shape."""
+
+    def __init__(
+        self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        shape = self.normalized_shape
+        self.register_parameter("weight", Parameter(_C.ones(*shape, dtype=dtype, device=device)) if elementwise_affine else None)
+
+    def forward(self, input: Any) -> Any:
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

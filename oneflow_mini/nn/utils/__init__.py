@@ -32,24 +32,18 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0, er
     grads = _gradients(parameters)
     total = get_total_norm(grads, norm_type, error_if_nonfinite)
     if grads:
-        previous = _C.set_grad_enabled(False)
-        try:
+        with _C.grad_mode(False):
             factor = _C.clamp(float(max_norm) / (total + 1e-6), max=1.0)
             for g in grads:
                 g.mul_(factor.to(g.dtype).to(g.device))
-        finally:
-            _C.set_grad_enabled(previous)
     return total
 
 
 def clip_grad_value_(parameters: Any, clip_value: float) -> None:
     """Clamps the gradients to [−clip_value, clip_value], in place."""
-    previous = _C.set_grad_enabled(False)
-    try:
+    with _C.grad_mode(False):
         for g in _gradients(parameters):
             g.copy_(_C.clamp(g, -float(clip_value), float(clip_value)))
-    finally:
-        _C.set_grad_enabled(previous)
 
 
 def parameters_to_vector(parameters: Iterable[Any]) -> Any:
