@@ -74,6 +74,12 @@ PyRef take_cause() {
   return PyRef(exception);
 }
 
+void forget_cause() {
+  if (t_cause == nullptr || t_cause->exception == nullptr) return;
+  HookCall hook;
+  take_cause();
+}
+
 hal_status take_exception(const char *hook) {
   const Failure failure = take_failure(hook, nullptr);
   announce(failure);

@@ -347,6 +347,7 @@ hal_status stream_get_error(hal_stream *stream, hal_error_info *out) {
   {
     std::lock_guard<std::mutex> lock(g_mutex);
     last = copy_of(stream->queue->last);
+    stream->queue->last.exception = PyRef();  // its frames hold the caller's variables; `last` has a reference of its own
   }
   write_error(last, out);
   if (last.status != HAL_OK) announce(last);
