@@ -76,6 +76,9 @@ Failure take_failure(const char *hook, const char *label);
 void forget_cause();
 // The exception that was remembered last on this thread. Call inside a HookCall.
 PyRef take_cause();
+// Turns the traceback of a failure that is kept into text: its frames reach their callers' variables, among them the stream or event
+// that keeps the failure, a circle that no collection sees. Call inside a HookCall.
+void detach(const Failure &failure);
 // Announces a failure's words and cause on this thread.
 void announce(const Failure &failure);
 

@@ -42,6 +42,7 @@ bool flush_device(hal_device *device, Failure &failure) {
 
 // Failures that come up behind the host's back count as failed launches, unless they say more.
 void set_poison(Queue &queue, Failure failure) {
+  detach(failure);
   if (failure.status != HAL_ERROR_DEVICE_LOST && failure.status != HAL_ERROR_OUT_OF_MEMORY) failure.status = HAL_ERROR_LAUNCH_FAILED;
   std::lock_guard<std::mutex> lock(g_mutex);
   if (queue.poison.status == HAL_OK) std::swap(queue.poison, failure);
@@ -181,6 +182,7 @@ void run_item(Queue &queue, Item &item, std::vector<std::shared_ptr<Queue>> &rea
     } else if (point.timed) {
       flush_device(queue.device, failure);
     }
+    detach(failure);
   }
   std::lock_guard<std::mutex> lock(g_mutex);
   point.failure = std::move(failure);
@@ -347,7 +349,6 @@ hal_status stream_get_error(hal_stream *stream, hal_error_info *out) {
   {
     std::lock_guard<std::mutex> lock(g_mutex);
     last = copy_of(stream->queue->last);
-    stream->queue->last.exception = PyRef();  // its frames hold the caller's variables; `last` has a reference of its own
   }
   write_error(last, out);
   if (last.status != HAL_OK) announce(last);
@@ -387,6 +388,7 @@ hal_status point_status(Point &point, bool wait) {
   } else if (!point.device->plugin->asynchronous()) {
     flush_device(point.device, failure);
   }
+  detach(failure);
   std::lock_guard<std::mutex> lock(g_mutex);
   std::swap(point.failure, failure);
   point.done = true;

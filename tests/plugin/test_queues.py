@@ -108,6 +108,7 @@ def test_a_late_failure_poisons_its_stream_once() -> None:
     with pytest.raises(hal.LaunchFailedError, match=r"\[add\] the plugin's hook launch raised RuntimeError: the pipe burst") as caught:
         stream.synchronize()
     assert isinstance(caught.value.__cause__, RuntimeError)
+    assert "in add" in str(caught.value.__cause__.__cause__)  # the hook's frames, as text: a kept traceback would keep variables alive
     stream.synchronize()
     with pytest.raises(hal.LaunchFailedError, match="the pipe burst"):
         other.synchronize()
@@ -251,6 +252,28 @@ def test_a_failure_that_has_been_told_keeps_nothing_alive(late: bool) -> None:
 
     fails()
     gc.collect()
+    assert device.memory_stats()["allocated"] == 0
+
+
+def test_a_poison_that_is_kept_keeps_nothing_alive() -> None:
+    """The event that keeps it is a variable of a frame that the hook's traceback would reach."""
+
+    def add(self: Any, stream: Any, attributes: Any, operands: Any) -> None:
+        raise RuntimeError("the pipe burst")
+
+    device, _ = register(Adder, add=kernel("add")(add))
+
+    def fails() -> None:
+        stream, gate, event = hal.Stream(device), hal.Event(device, host_signalled=True), hal.Event(device)
+        stream.wait(gate)
+        y = hal.run("add", [ones(device), 1.0], stream=stream)
+        event.record(stream)
+        gate.signal()
+        del y
+
+    fails()
+    gc.collect()
+    device.synchronize()
     assert device.memory_stats()["allocated"] == 0
 
 
