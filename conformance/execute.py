@@ -91,10 +91,27 @@ def check(case: Case, device: Any) -> str | None:
     return None
 
 
+def register_test_plugin() -> None:
+    """Registers the plugin written in Python that HAL_TEST_PLUGIN=file.py:Class names, once."""
+    import runpy
+
+    import hal
+
+    plugin = os.environ.get("HAL_TEST_PLUGIN", "")
+    if plugin and plugin not in _registered:
+        _registered.add(plugin)
+        path, _, name = plugin.rpartition(":")
+        hal.register_plugin(runpy.run_path(path)[name])
+
+
+_registered: set[str] = set()
+
+
 def test_device() -> Any:
     """The device named by the environment variable HAL_TEST_DEVICE, else the host."""
     import hal
 
+    register_test_plugin()
     name = os.environ.get("HAL_TEST_DEVICE")
     return hal.device(name) if name else hal.host_device()
 

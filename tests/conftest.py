@@ -27,13 +27,10 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "slow: left out by `make test`, run by `make test-full`")
     _stderr = os.dup(2)  # the terminal, not what pytest captures
-    if plugin := os.environ.get("HAL_TEST_PLUGIN"):
-        import runpy
+    if os.environ.get("HAL_TEST_PLUGIN"):
+        from conformance.execute import register_test_plugin
 
-        import hal
-
-        path, _, name = plugin.rpartition(":")
-        hal.register_plugin(runpy.run_path(path)[name])
+        register_test_plugin()
 
 
 def pytest_report_header(config: pytest.Config) -> str:

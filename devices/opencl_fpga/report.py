@@ -1,9 +1,9 @@
 """An ESTIMATE of what a kernel would take of an FPGA: initiation interval, LUT, FF, DSP, BRAM and what limits it.
 
-Nothing is synthesised. The kernel's source is read, its operations are counted through the functions that it calls, each is weighed with what
-vendors' floating-point cores take (rounded), and the logic around them is scaled so that the one published engine that we know comes out
-right: an 8-bit convolution engine with 5 processing elements on a U50, 238k LUT, 420k FF, 147.5 BRAM, 2,598 DSP at 275 MHz. A real tool may
-well be off by a factor of two from this.
+Nothing is synthesised. The kernel's source is read, its operations are counted through the functions that it calls, each is weighed with
+what vendors' floating-point cores take (rounded), and the logic around them is scaled so that the one published engine that we know comes
+out right: an 8-bit convolution engine with 5 processing elements on a U50, 238k LUT, 420k FF, 147.5 BRAM, 2,598 DSP at 275 MHz. A real
+tool may well be off by a factor of two from this.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ BOARDS = {
 
 #: (DSP, LUT besides, cycles) of an operation at this width, rounded from vendors' tables of floating-point cores.
 _COST: dict[str, tuple[int, int, int]] = {
-    "f32 fma": (4, 300, 12), "f32 *": (3, 80, 5), "f32 +": (2, 220, 7), "f32 /": (0, 800, 24), "f32 sqrt": (0, 500, 24), "f32 <": (0, 70, 1),
-    "f64 fma": (13, 900, 20), "f64 *": (11, 300, 8), "f64 +": (3, 800, 10), "f64 /": (0, 3200, 48), "f64 sqrt": (0, 1900, 48), "f64 <": (0, 130, 1),
+    "f32 fma": (4, 300, 12), "f32 *": (3, 80, 5), "f32 +": (2, 220, 7), "f32 /": (0, 800, 24), "f32 sqrt": (0, 500, 24),
+    "f64 fma": (13, 900, 20), "f64 *": (11, 300, 8), "f64 +": (3, 800, 10), "f64 /": (0, 3200, 48), "f64 sqrt": (0, 1900, 48),
+    "f32 <": (0, 70, 1), "f64 <": (0, 130, 1),
     "int *": (4, 60, 3), "int +": (0, 48, 1), "int /": (0, 1300, 36), "int <": (0, 32, 1), "int &": (0, 24, 1),
 }  # fmt: skip
 
@@ -61,16 +62,16 @@ def _body(text: str, opening: int) -> str:
 
 
 @lru_cache(maxsize=4)
-def _functions(prelude: str) -> dict[str, tuple[str, str]]:
-    """Name -> (return type, text)."""
-    return {m[2]: (m[1], m[3] + " " + _body(prelude, m.end() - 1)) for m in _FUNCTION.finditer(prelude)}
+def _functions(text: str) -> dict[str, str]:
+    """Name -> parameters and body."""
+    return {m[2]: m[3] + " " + _body(text, m.end() - 1) for m in _FUNCTION.finditer(text)}
 
 
 class OperationCounter:
     """Counts operations through calls; each function once per call, since a pipeline holds all of them."""
 
     def __init__(self, prelude: str, source: str) -> None:
-        self._functions = {**_functions(prelude), **{m[2]: (m[1], m[3] + " " + _body(source, m.end() - 1)) for m in _FUNCTION.finditer(source)}}
+        self._functions = {**_functions(prelude), **_functions(source)}
         self._known: dict[str, Counter[str]] = {}
 
     def count(self, text: str) -> Counter[str]:
@@ -103,7 +104,7 @@ class OperationCounter:
             return Counter({f"{'f64' if name.endswith('64') else 'f32'} {'fma' if 'FMA' in name else 'sqrt'}": 1})
         if name not in self._known:
             self._known[name] = Counter()  # no recursion in the dialect
-            self._known[name] = self.count(self._functions[name][1])
+            self._known[name] = self.count(self._functions[name])
         return self._known[name]
 
 

@@ -11,7 +11,9 @@ import ctypes
 import hashlib
 import os
 import shutil
+import struct
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +25,17 @@ import hal
 
 # The bits depend on these: no contraction to fma, no fast-math, exact division and square root.
 FLAGS = ["-std=c++17", "-O1", "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno", "-w", "-shared", "-fPIC"]
+
+
+class Memory:
+    """Bytes at an aligned address."""
+
+    __slots__ = ("address", "owner")
+
+    def __init__(self, size: int, alignment: int) -> None:
+        self.owner: np.ndarray | None = np.empty(size + alignment, np.uint8)
+        start = self.owner.ctypes.data
+        self.address = start + -start % alignment
 
 
 class Compiled(hal.Plugin):
@@ -50,25 +63,23 @@ class Compiled(hal.Plugin):
             }
         ]
 
-    def alloc(self, device: Any, size: int, alignment: int) -> np.ndarray:
-        room = np.empty(size + alignment, np.uint8)
-        start = -room.ctypes.data % alignment
-        return room[start : start + size]
+    def alloc(self, device: Any, size: int, alignment: int) -> Memory:
+        return Memory(size, alignment)
 
-    def free(self, device: Any, memory: np.ndarray) -> None:
-        pass  # the array goes with its last reference
+    def free(self, device: Any, memory: Memory) -> None:
+        memory.owner = None
 
-    def host_address(self, device: Any, memory: np.ndarray) -> int:
-        return memory.ctypes.data
+    def host_address(self, device: Any, memory: Memory) -> int:
+        return memory.address
 
-    def copy_from_host(self, stream: Any, dst: np.ndarray, dst_offset: int, data: memoryview) -> None:
-        ctypes.memmove(dst.ctypes.data + dst_offset, np.frombuffer(data, np.uint8).ctypes.data, len(data))
+    def copy_from_host(self, stream: Any, dst: Memory, dst_offset: int, data: memoryview) -> None:
+        ctypes.memmove(dst.address + dst_offset, np.frombuffer(data, np.uint8).ctypes.data, len(data))
 
-    def copy_to_host(self, stream: Any, data: memoryview, src: np.ndarray, src_offset: int) -> None:
-        ctypes.memmove(np.frombuffer(data, np.uint8).ctypes.data, src.ctypes.data + src_offset, len(data))
+    def copy_to_host(self, stream: Any, data: memoryview, src: Memory, src_offset: int) -> None:
+        ctypes.memmove(np.frombuffer(data, np.uint8).ctypes.data, src.address + src_offset, len(data))
 
-    def copy(self, stream: Any, dst: np.ndarray, dst_offset: int, src: np.ndarray, src_offset: int, size: int) -> None:
-        ctypes.memmove(dst.ctypes.data + dst_offset, src.ctypes.data + src_offset, size)
+    def copy(self, stream: Any, dst: Memory, dst_offset: int, src: Memory, src_offset: int, size: int) -> None:
+        ctypes.memmove(dst.address + dst_offset, src.address + src_offset, size)
 
     # --- kernels ----------------------------------------------------------------------------------------------------------------------
 
@@ -99,20 +110,22 @@ class Compiled(hal.Plugin):
             made.replace(library)  # at once, so that another process never sees half a file
 
     def launch(self, stream: Any, kernel: Any, groups: int, group_size: int, args: tuple[Any, ...]) -> None:
-        values: list[Any] = []
+        parts, places = [], []  # the parameters one after another, and where each begins
+        at = 0
         for arg in args:
-            if isinstance(arg, tuple):
+            if type(arg) is tuple:
                 memory, offset = arg
-                values += [0 if memory is None else memory.ctypes.data, offset]
+                part = struct.pack("=qq", 0 if memory is None else memory.address, offset)
+                places += [at, at + 8]
             else:
-                values.append(arg)
-        # Words for the numbers, then the address of each parameter: a word, or a struct.
-        words = np.array([v if isinstance(v, int) else 0 for v in values], np.int64)
-        addresses = words.ctypes.data + 8 * np.arange(len(values))
-        structs = [(i, ctypes.create_string_buffer(v, len(v))) for i, v in enumerate(values) if isinstance(v, bytes)]
-        for i, struct in structs:
-            addresses[i] = ctypes.addressof(struct)
-        kernel(0, groups, addresses.ctypes.data)
+                part = arg if type(arg) is bytes else arg.to_bytes(8, sys.byteorder, signed=True)
+                places.append(at)
+            parts.append(part)
+            at += len(part)
+        values = ctypes.create_string_buffer(b"".join(parts), at)
+        base = ctypes.addressof(values)
+        addresses = (ctypes.c_void_p * len(places))(*[base + place for place in places])
+        kernel(0, groups, addresses)
 
 
 if __name__ == "__main__":

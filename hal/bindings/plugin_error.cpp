@@ -50,7 +50,31 @@ std::string describe(PyObject *exception, const char *hook) {
   return text;
 }
 
+PyObject *g_traceback_type = nullptr;  // hal.plugin's HookTraceback, made at first use
+
 }  // namespace
+
+void detach(const Failure &failure) {
+  PyObject *exception = failure.exception.get();
+  if (exception == nullptr) return;
+  try {
+    const auto value = py::reinterpret_borrow<py::object>(exception);
+    const py::object trace = value.attr("__traceback__");
+    if (trace.is_none()) return;
+    if (g_traceback_type == nullptr)
+      g_traceback_type =
+          PyErr_NewExceptionWithDoc("hal.plugin.HookTraceback", "Where a hook of a plugin failed, as text.", nullptr, nullptr);
+    const py::object lines = py::module_::import("traceback").attr("format_exception")(py::type::of(value), value, trace);
+    const py::str text("\n" + std::string(py::str(py::str("").attr("join")(lines))));
+    const py::object told = py::reinterpret_steal<py::object>(PyObject_CallOneArg(g_traceback_type, text.ptr()));
+    if (!told) throw py::error_already_set();
+    value.attr("__traceback__") = py::none();
+    value.attr("__context__") = py::none();
+    value.attr("__cause__") = told;
+  } catch (py::error_already_set &error) {
+    error.discard_as_unraisable("hal.plugin");
+  }
+}
 
 Failure take_failure(const char *hook, const char *label) {
   Failure failure;
@@ -72,6 +96,12 @@ PyRef take_cause() {
   PyObject *exception = t_cause->exception;
   t_cause->exception = nullptr;
   return PyRef(exception);
+}
+
+void forget_cause() {
+  if (t_cause == nullptr || t_cause->exception == nullptr) return;
+  HookCall hook;
+  take_cause();
 }
 
 hal_status take_exception(const char *hook) {

@@ -72,8 +72,13 @@ struct Failure {
 hal_status take_exception(const char *hook);
 // The same for work that nobody waits for at the moment.
 Failure take_failure(const char *hook, const char *label);
+// Drops what was remembered as cause on this thread: work has gone on since. Its frames would keep their variables alive.
+void forget_cause();
 // The exception that was remembered last on this thread. Call inside a HookCall.
 PyRef take_cause();
+// Turns the traceback of a failure that is kept into text: its frames reach their callers' variables, among them the stream or event
+// that keeps the failure, a circle that no collection sees. Call inside a HookCall.
+void detach(const Failure &failure);
 // Announces a failure's words and cause on this thread.
 void announce(const Failure &failure);
 
@@ -172,6 +177,7 @@ hal_status submit(Queue &queue, const char *label, Now &&now, Later &&later) {
   bool nested = false, skip = false;
   if (!enter_queue(queue, label, later, nested, skip)) return HAL_OK;
   const hal_status status = skip ? HAL_OK : now();
+  if (status == HAL_OK) forget_cause();
   if (!nested) leave_queue(queue);
   return status;
 }

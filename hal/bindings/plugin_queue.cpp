@@ -42,6 +42,7 @@ bool flush_device(hal_device *device, Failure &failure) {
 
 // Failures that come up behind the host's back count as failed launches, unless they say more.
 void set_poison(Queue &queue, Failure failure) {
+  detach(failure);
   if (failure.status != HAL_ERROR_DEVICE_LOST && failure.status != HAL_ERROR_OUT_OF_MEMORY) failure.status = HAL_ERROR_LAUNCH_FAILED;
   std::lock_guard<std::mutex> lock(g_mutex);
   if (queue.poison.status == HAL_OK) std::swap(queue.poison, failure);
@@ -181,6 +182,7 @@ void run_item(Queue &queue, Item &item, std::vector<std::shared_ptr<Queue>> &rea
     } else if (point.timed) {
       flush_device(queue.device, failure);
     }
+    detach(failure);
   }
   std::lock_guard<std::mutex> lock(g_mutex);
   point.failure = std::move(failure);
@@ -386,6 +388,7 @@ hal_status point_status(Point &point, bool wait) {
   } else if (!point.device->plugin->asynchronous()) {
     flush_device(point.device, failure);
   }
+  detach(failure);
   std::lock_guard<std::mutex> lock(g_mutex);
   std::swap(point.failure, failure);
   point.done = true;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from typing import Any
 
@@ -107,6 +108,7 @@ def test_a_late_failure_poisons_its_stream_once() -> None:
     with pytest.raises(hal.LaunchFailedError, match=r"\[add\] the plugin's hook launch raised RuntimeError: the pipe burst") as caught:
         stream.synchronize()
     assert isinstance(caught.value.__cause__, RuntimeError)
+    assert "in add" in str(caught.value.__cause__.__cause__)  # the hook's frames, as text: a kept traceback would keep variables alive
     stream.synchronize()
     with pytest.raises(hal.LaunchFailedError, match="the pipe burst"):
         other.synchronize()
@@ -226,3 +228,65 @@ def test_hooks_may_call_back(hook: str, what: str) -> None:
         assert what != "host"
     for error in errors:
         assert isinstance(error, hal.Error), error
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_failure_that_has_been_told_keeps_nothing_alive(late: bool) -> None:
+    """A traceback's frames reach their callers' variables: arrays must not live on in what the runtime remembers."""
+
+    def add(self: Any, stream: Any, attributes: Any, operands: Any) -> None:
+        raise RuntimeError("the pipe burst")
+
+    device, _ = register(Adder, add=kernel("add")(add))
+
+    def fails() -> None:
+        x = ones(device, 1 << 10)
+        stream, gate = device.default_stream, hal.Event(device, host_signalled=True)
+        if late:
+            stream.wait(gate)
+        with pytest.raises(hal.Error, match="the pipe burst"):
+            y = hal.run("add", [x, 1.0])
+            gate.signal()
+            stream.synchronize()
+            del y
+
+    fails()
+    gc.collect()
+    assert device.memory_stats()["allocated"] == 0
+
+
+def test_a_poison_that_is_kept_keeps_nothing_alive() -> None:
+    """The event that keeps it is a variable of a frame that the hook's traceback would reach."""
+
+    def add(self: Any, stream: Any, attributes: Any, operands: Any) -> None:
+        raise RuntimeError("the pipe burst")
+
+    device, _ = register(Adder, add=kernel("add")(add))
+
+    def fails() -> None:
+        stream, gate, event = hal.Stream(device), hal.Event(device, host_signalled=True), hal.Event(device)
+        stream.wait(gate)
+        y = hal.run("add", [ones(device), 1.0], stream=stream)
+        event.record(stream)
+        gate.signal()
+        del y
+
+    fails()
+    gc.collect()
+    device.synchronize()
+    assert device.memory_stats()["allocated"] == 0
+
+
+def test_a_use_that_was_declined_keeps_nothing_alive() -> None:
+    def accepts(self: Any, op: str, operands: Any, attributes: Any) -> None:
+        raise hal.UnsupportedError("not this one")
+
+    device, _ = register(Adder, accepts=accepts)
+
+    def falls_back() -> None:
+        x = ones(device)
+        assert hal.run("add", [x, 1.0]).numpy().tolist() == [2.0] * 4
+
+    falls_back()
+    gc.collect()
+    assert device.memory_stats()["allocated"] == 0
