@@ -57,9 +57,10 @@ $strip_advance
         }
       }
       if (width == 32 && (reduced <= 1 || place + 32 <= inner)) {
+$loads
         HAL_FOR_LANES(lane, 32) {
           const hal_i64 i = i0 + lane;
-$loads
+$loaded
           (void)i;
           $accumulate
         }
@@ -168,7 +169,7 @@ def _text(label: str, k: Kind, inputs: list[tuple[str, str]], value: str, number
     at = _HEAD + 2 * RANK
     lines: dict[str, list[str]] = {
         key: []
-        for key in ("declare", "reset", "advance", "strip", "strip_reset", "strip_advance", "lane_reset", "lane_advance", "lane_last")
+        for key in ("declare", "reset", "advance", "strip", "strip_reset", "strip_advance", "lane_reset", "lane_advance", "lane_last", "loaded")
     }
     loads, lane_loads = [], []
     for n, dtype in inputs:
@@ -182,7 +183,11 @@ def _text(label: str, k: Kind, inputs: list[tuple[str, str]], value: str, number
         lines["lane_reset"].append(f"          hal_i64 at_{n} = base_{n};")
         lines["lane_advance"].append(f"            at_{n} += c * g.v[{at + 1 + RANK} + e];")
         lines["lane_last"].append(f"          at_{n} += left * g.v[{at + 1 + RANK}];")
-        loads.append(f"          const {register(dtype)} {n} = {load(dtype, f'x_{n}[off_{n} + lane * step_{n}]')};")
+        lines["declare"].append(f"  HAL_LANE_VAR({register(dtype)}, v_{n}, 32);")
+        lines["loaded"].append(f"          const {register(dtype)} {n} = HAL_V(v_{n});")
+        unit, strided = load(dtype, f"x_{n}[off_{n} + lane]"), load(dtype, f"x_{n}[off_{n} + lane * step_{n}]")
+        loads.append(f"        if (step_{n} == 1) {{ HAL_FOR_LANES(lane, 32) HAL_V(v_{n}) = {unit}; }}")
+        loads.append(f"        else {{ HAL_SCALAR_LOOP HAL_FOR_LANES(lane, 32) HAL_V(v_{n}) = {strided}; }}")
         lane_loads.append(f"          const {register(dtype)} {n} = {load(dtype, f'x_{n}[at_{n}]')};")
         at += 1 + 2 * RANK
     write: list[list[str]] = [[], []]
