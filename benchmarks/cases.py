@@ -1,6 +1,7 @@
 """The timed cases, written once for PyTorch and oneflow_mini. Run by run.py: ``cases.py FRAMEWORK [GROUP …]`` prints one JSON object.
 
-Each case gives the median time of one call in seconds, over repeats that together take about ``SECONDS``. The group "memory" gives peak bytes.
+Each case gives the median time of one call in seconds, over repeats that together take about ``SECONDS``. The group "memory"
+gives peak bytes.
 """
 
 from __future__ import annotations

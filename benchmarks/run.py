@@ -122,7 +122,7 @@ def main(
                 for results, python, framework in ((ours, sys.executable, "oneflow_mini"), (theirs, other, "torch")):
                     results.append(measure(python, framework, device, group))
                     progress.advance(task)
-            tables[group] = [(name, statistics.median(r[name] for r in ours), statistics.median(r[name] for r in theirs)) for name in ours[0]]
+            tables[group] = [(n, statistics.median(r[n] for r in ours), statistics.median(r[n] for r in theirs)) for n in ours[0]]
     extra = {
         "launch of a prepared kernel through the ABI, from C++": f"{noop_launch_ns(device):.0f} ns",
         "`import oneflow_mini`": f"{import_time():.2f} s",

@@ -169,7 +169,7 @@ def _text(label: str, k: Kind, inputs: list[tuple[str, str]], value: str, number
     at = _HEAD + 2 * RANK
     lines: dict[str, list[str]] = {
         key: []
-        for key in ("declare", "reset", "advance", "strip", "strip_reset", "strip_advance", "lane_reset", "lane_advance", "lane_last", "loaded")
+        for key in "declare reset advance strip strip_reset strip_advance lane_reset lane_advance lane_last loaded".split()
     }
     loads, lane_loads = [], []
     for n, dtype in inputs:

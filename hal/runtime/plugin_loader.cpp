@@ -249,7 +249,8 @@ Entry *choose(const std::string &id) {
   }
   for (Entry *entry : candidates)
     if (entry != loaded)
-      mark_unavailable(*entry, "the id '" + id + "' is claimed by " + origins + "; choose with " + override_name(id) + "=<path> (module:Class of one in Python)");
+      mark_unavailable(*entry, "the id '" + id + "' is claimed by " + origins + "; choose with " + override_name(id) +
+                                   "=<path> (module:Class of one in Python)");
   return loaded;
 }
 
