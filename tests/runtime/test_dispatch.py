@@ -324,5 +324,6 @@ def test_no_leaks_over_many_shapes(device: hal.Device) -> None:
 
 def test_hot_path_is_fast(device: hal.Device) -> None:
     """Loose bounds (the machine may be busy); docs/benchmarks.md has measured figures."""
-    assert _core.bench_noop_launch(device, n=20_000) < 5_000
-    assert _core.bench_run(device, n=20_000) < 5_000
+    limit = 5_000 if device.is_host else 100_000  # ns; elsewhere most of it is the driver's own launch
+    assert _core.bench_noop_launch(device, n=20_000) < limit
+    assert _core.bench_run(device, n=20_000) < limit
