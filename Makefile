@@ -19,7 +19,7 @@ $(VENV)/.tools: pyproject.toml
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.tools $(SOURCES)
-	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build '.[demo,test]'
+	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build '.[demo,test,opencl]'
 	@touch $@
 
 build: $(VENV)/.built

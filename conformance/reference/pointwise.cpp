@@ -144,15 +144,11 @@ void add_activation_gradients(Table<F> &t) {
   };
 }
 
-#define FUNCTIONS(X)                                                                                                                    \
-  X(exp)                                                                                                                                \
-  X(exp2)                                                                                                                               \
-  X(expm1)                                                                                                                              \
-  X(log)                                                                                                                                \
-  X(log2)                                                                                                                               \
-  X(log10)                                                                                                                              \
-  X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(erf) X(rsqrt) X(sigmoid) X(silu) X(gelu) X(gelu_tanh) \
-      X(softplus) X(erfc) X(erfinv)
+// clang-format off
+#define FUNCTIONS(X) \
+  X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) \
+  X(erf) X(rsqrt) X(sigmoid) X(silu) X(gelu) X(gelu_tanh) X(softplus) X(erfc) X(erfinv)
+// clang-format on
 
 const Table<float> &table(float) {
   static const Table<float> t = [] {

@@ -167,10 +167,8 @@ def _text(label: str, k: Kind, inputs: list[tuple[str, str]], value: str, number
     """(kernel name, source). ``writes``: (dtype, the expression stored) of the result, then of the parts of a partial result."""
     kept_sizes, reduced_sizes = _HEAD, _HEAD + RANK
     at = _HEAD + 2 * RANK
-    lines: dict[str, list[str]] = {
-        key: []
-        for key in "declare reset advance strip strip_reset strip_advance lane_reset lane_advance lane_last loaded".split()
-    }
+    sections = ("declare", "reset", "advance", "strip", "strip_reset", "strip_advance", "lane_reset", "lane_advance", "lane_last", "loaded")
+    lines: dict[str, list[str]] = {section: [] for section in sections}
     loads, lane_loads = [], []
     for n, dtype in inputs:
         lines["declare"].append(f"  GLOBAL const {STORAGE[dtype]} *x_{n} = HAL_PTR({STORAGE[dtype]}, p_{n}, o_{n});")

