@@ -142,13 +142,6 @@ def array(obj: ArrayLike, dtype: str | None = None, device: str | Device | None 
 def empty(shape: Sequence[int], dtype: str, device: str | Device | None = None) -> Array:
     """An array with undefined content."""
 
-def copy(dst: Array | np.ndarray[Any, Any], src: Array | np.ndarray[Any, Any], *, stream: Stream | None = None) -> None:
-    """Copies the bytes of src to dst, in stream order: two arrays (of one device or two; overlap behaves as memmove), from a numpy array,
-    or to one (then waits). Both contiguous, of equal dtype and shape. stream: default the current one of dst's device."""
-
-def fill_bytes(dst: Array, pattern: bytes, *, stream: Stream | None = None) -> None:
-    """Fills a contiguous array with a repeated pattern of 1, 2, 4 or 8 bytes that divides its size."""
-
 def run(
     op: str,
     inputs: Sequence[Array | bool | int | float | None],

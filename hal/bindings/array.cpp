@@ -89,62 +89,6 @@ Array as_strided(const Array &a, const std::vector<int64_t> &shape, const std::v
   return out;
 }
 
-hal::Stream &stream_argument(hal::Stream *stream, hal::Device &device) { return stream ? *stream : device.current_stream(); }
-
-bool is_array(const py::object &o) { return py::isinstance<Array>(o); }
-
-// A contiguous side of a copy.
-struct Side {
-  hal_dtype dtype;
-  std::vector<int64_t> shape;
-  uint64_t bytes;
-};
-
-Side device_side(const char *name, const Array &a) {
-  if (!hal::is_contiguous(a.operand(0)))
-    throw hal::Error(hal::ErrorKind::Value,
-                     std::string("[copy] ") + name + ": expected a contiguous array; the op 'copy' takes strided ones");
-  return {a.dtype, a.shape, uint64_t(a.size()) * hal::dtype_size(a.dtype)};
-}
-
-Side host_side(const char *name, const py::object &o, bool written) {
-  if (!py::isinstance<py::array>(o))
-    throw hal::Error(hal::ErrorKind::Type, std::string("[copy] ") + name + ": expected a hal.Array or a numpy array, got " +
-                                               std::string(py::str(py::type::of(o).attr("__name__"))));
-  const auto a = py::reinterpret_borrow<py::array>(o);
-  if (!(a.flags() & py::array::c_style) || !a.attr("dtype").attr("isnative").cast<bool>() || (written && !a.writeable()))
-    throw hal::Error(hal::ErrorKind::Value, std::string("[copy] ") + name + ": expected a contiguous numpy array in native byte order" +
-                                                (written ? " that may be written" : ""));
-  return {dtype_of_numpy(a.attr("dtype")), std::vector<int64_t>(a.shape(), a.shape() + a.ndim()), uint64_t(a.nbytes())};
-}
-
-void copy(const py::object &dst, const py::object &src, hal::Stream *stream) {
-  if (!is_array(dst) && !is_array(src)) throw hal::Error(hal::ErrorKind::Type, "[copy] expected dst or src to be a hal.Array");
-  const Side to = is_array(dst) ? device_side("dst", dst.cast<const Array &>()) : host_side("dst", dst, true);
-  const Side from = is_array(src) ? device_side("src", src.cast<const Array &>()) : host_side("src", src, false);
-  if (to.dtype != from.dtype || to.shape != from.shape)
-    throw hal::Error(hal::ErrorKind::Value, std::string("[copy] dst and src must be alike: got ") + hal::dtype_name(to.dtype) + " " +
-                                                shape_text(to.shape) + " and " + hal::dtype_name(from.dtype) + " " +
-                                                shape_text(from.shape));
-  if (!is_array(src)) {
-    const Array &a = dst.cast<const Array &>();
-    return hal::copy_from_host(stream_argument(stream, a.device()), *a.buffer, a.place().offset, py::array(src).data(), to.bytes);
-  }
-  const Array &b = src.cast<const Array &>();
-  if (!is_array(dst)) {
-    auto out = py::reinterpret_borrow<py::array>(dst);
-    return hal::copy_to_host(stream_argument(stream, b.device()), out.mutable_data(), *b.buffer, b.place().offset, to.bytes);
-  }
-  const Array &a = dst.cast<const Array &>();
-  hal::copy_bytes(stream_argument(stream, a.device()), *a.buffer, a.place().offset, *b.buffer, b.place().offset, to.bytes);
-}
-
-void fill_bytes(const Array &dst, const std::string &pattern, hal::Stream *stream) {
-  const Side to = device_side("dst", dst);
-  hal::fill_bytes(stream_argument(stream, dst.device()), *dst.buffer, dst.place().offset, to.bytes, pattern.data(),
-                  uint32_t(pattern.size()));
-}
-
 }  // namespace
 
 std::string shape_text(const std::vector<int64_t> &shape) {
@@ -234,12 +178,4 @@ void bind_array(py::module_ &m) {
         return make_empty(d, dtype_argument(dtype), shape, d.current_stream());
       },
       py::arg("shape"), py::arg("dtype"), py::arg("device") = py::none(), "An array with undefined content.");
-  m.def(
-      "copy", &copy, py::arg("dst"), py::arg("src"), py::kw_only(), py::arg("stream") = nullptr,
-      "Copies the bytes of src to dst, in stream order: two arrays (of one device or two; overlap behaves as memmove), from a numpy array, "
-      "or to one (then waits). Both contiguous, of equal dtype and shape. stream: default the current one of dst's device.");
-  m.def(
-      "fill_bytes", [](const Array &dst, const py::bytes &pattern, hal::Stream *stream) { fill_bytes(dst, pattern, stream); },
-      py::arg("dst"), py::arg("pattern"), py::kw_only(), py::arg("stream") = nullptr,
-      "Fills a contiguous array with a repeated pattern of 1, 2, 4 or 8 bytes that divides its size.");
 }
